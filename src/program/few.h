@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -117,6 +118,9 @@ class Lookup {
       return;
     }
     add(hash, number);
+  }
+  void clear() {
+    if (std::exchange(count_, 0)) std::fill(slots_.begin(), slots_.end(), Slot());
   }
   void add(size_t hash, int number) {
     if (2 * ++count_ > slots_.size()) grow();

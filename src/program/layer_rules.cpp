@@ -195,7 +195,8 @@ bool is_layer_norm_backward(const Call& c) {
   int64_t rows = 1;
   for (int i = 0; i < x.ndim() - n; ++i) rows *= x.size(i);
   return same(normalized, last_of(x.shape(), n)) && same(c.tensor(0).shape(), x.shape()) &&
-         same_dtype(c.tensor(0), x) && is_dense(c.tensor(3), Dims{rows, 2}, compute_dtype(x.dtype()));
+         same_dtype(c.tensor(0), x) &&
+         is_dense(c.tensor(3), Dims{rows, 2}, compute_dtype(x.dtype()));
 }
 bool is_softmax_backward(const Call& c) {
   Tensor g = c.tensor(0), y = c.tensor(1);
@@ -267,9 +268,9 @@ bool is_lstm_backward(const Call& c) {
   Tensor w = c.tensor(2), start = c.tensor(3), cells = c.tensor(4), gates = c.tensor(5);
   if (start.ndim() != 2 || cells.ndim() != 2 || !is_float(start)) return false;
   const int64_t n = start.size(1), total = cells.size(0);
-  return is_rows_of(c[0], total, n) && is_rows_of(c[1], total, n) &&
-         is_rows_of(w, 4 * n, n) && is_rows_of(cells, total, n) &&
-         is_rows_of(gates, total, 4 * n) && are_steps(c.ints(6), total, start.size(0));
+  return is_rows_of(c[0], total, n) && is_rows_of(c[1], total, n) && is_rows_of(w, 4 * n, n) &&
+         is_rows_of(cells, total, n) && is_rows_of(gates, total, 4 * n) &&
+         are_steps(c.ints(6), total, start.size(0));
 }
 bool is_gru(const Call& c) {
   Tensor x = c.tensor(0), h = c.tensor(3);

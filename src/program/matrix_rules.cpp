@@ -74,7 +74,8 @@ constexpr Entry kRules[] = {
      }},
     {"_weights_of", any},
     {"_tensordot", any},
-    {"_linalg_pinv", [](const Call& c) { return is_matrix(c.tensor(0)) && is_lapack(c.tensor(0)); }},
+    {"_linalg_pinv",
+     [](const Call& c) { return is_matrix(c.tensor(0)) && is_lapack(c.tensor(0)); }},
 };
 
 }  // namespace

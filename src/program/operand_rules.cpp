@@ -185,7 +185,8 @@ using Table = std::unordered_map<std::string_view, Rule>;
 const Table& rules() {
   static const Table table = [] {
     Table t;
-    for (std::span<const Entry> some : {std::span<const Entry>(kRules), layer_rules(), matrix_rules()}) {
+    for (std::span<const Entry> some :
+         {std::span<const Entry>(kRules), layer_rules(), matrix_rules()}) {
       for (const Entry& e : some) t.emplace(find_op(e.op).full_name, e.fits);
     }
     return t;
@@ -194,7 +195,7 @@ const Table& rules() {
 }
 
 bool is_private(const Op& op) {
-  return op.name.starts_with('_') || !(op.as_function || op.as_method || op.has_inplace);
+  return op.name.front() == '_' || !(op.as_function || op.as_method || op.has_inplace);
 }
 
 }  // namespace

@@ -69,6 +69,10 @@ def _set_variables() -> None:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     os.environ.setdefault("TORCHELASTIC_RUN_ID", "none")
+    os.environ.setdefault("TORCHELASTIC_RESTART_COUNT", "0")
+    os.environ.setdefault("TORCHELASTIC_MAX_RESTARTS", "0")
+    for part in ("RANK", "WORLD_SIZE"):
+        os.environ.setdefault(f"ROLE_{part}", os.environ[part])
 
 
 def _folder() -> str | None:

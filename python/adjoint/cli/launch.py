@@ -50,22 +50,20 @@ def add_to(subparsers: Any) -> None:
         help="begin each line of output with the rank (if it goes to a terminal)",
     )
     parser.add_argument("--mpiexec", metavar="COMMAND", help="what starts them, with its options")
-    # torchrun's, so that its command lines serve: there is nothing to set.
-    parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
-    for name in (
-        "nnodes",
-        "master-addr",
-        "master-port",
-        "rdzv-backend",
-        "rdzv-endpoint",
-        "rdzv-id",
-    ):
+    for name in ("nnodes", "master-addr", "master-port", *_OF_TORCHRUN):
         options = {f"--{name}", f"--{name.replace('-', '_')}"}
-        parser.add_argument(*sorted(options), help=argparse.SUPPRESS)
+        kind = "store_true" if f"--{name}" in _FLAGS else "store"
+        parser.add_argument(*sorted(options), action=kind, help=argparse.SUPPRESS)
     parser.set_defaults(execute=execute, program=[])
 
 
-_FLAGS = ("--prefix", "--no-prefix", "--standalone", "-h", "--help")
+_FLAGS = ("--prefix", "--no-prefix", "--standalone", "--use-env", "--use_env", "-h", "--help")
+# Taken so that its command lines serve; there is nothing to set.
+_OF_TORCHRUN = (
+    *("standalone", "use-env", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf"),
+    *("node-rank", "max-restarts", "monitor-interval", "start-method", "role", "local-addr"),
+    *("log-dir", "redirects", "tee", "local-ranks-filter"),
+)
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -83,6 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
         program = _program(arguments)
         if _slurm.is_task():
             return _become_rank(program)
+        _check_machines(arguments.nnodes)
         command = _starter(arguments.mpiexec, count)
     except ValueError as error:
         print(f"adjoint launch: {error}\nusage: {_USAGE}", file=sys.stderr)
@@ -118,6 +117,15 @@ def _become_rank(program: list[str]) -> int:
     from adjoint.cli import _rank
 
     return _rank.main(program)
+
+
+def _check_machines(given: str | None) -> None:
+    """Refuse what would run on this machine alone; ``1:4`` of torchrun's may be one, too."""
+    if given is not None and given.partition(":")[0] != "1":
+        raise ValueError(
+            f"--nnodes is '{given}': each machine would run ranks of its own; fix: once, on one "
+            "machine, --mpiexec 'mpiexec --hostfile hosts' -n with the number of all ranks"
+        )
 
 
 def _starter(given: str | None, count: int) -> list[str]:

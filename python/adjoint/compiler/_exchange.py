@@ -14,6 +14,7 @@ Read next: src/bindings/program/exchange.cpp; _saved.py, which writes the files.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
@@ -113,21 +114,29 @@ class Described:
         self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
         self.outputs = [None if r == -1 else forms[_index(r, len(forms))] for r in whole["outputs"]]
 
-    def build(self) -> Any:
+    def build(self, own: int = 0, differentiable: Sequence[int] = ()) -> Any:
         """The program, with all its inputs given.
+
+        Parameters
+        ----------
+        own : int
+            So many of the outputs are no inputs; those ``differentiable`` share no memory with any.
 
         Raises
         ------
         Exception
             Of whatever kind: there is none.
         """
-        state = default_generator.get_state()
-        suited: set[tuple[int, ...]] = set()
+        state, dtype = default_generator.get_state(), _core.get_default_dtype()
+        modes, suited = _core._autocast_modes(), set[tuple[int, ...]]()
         try:
+            # A program is for the default dtype that it was recorded with; its casts are ops.
+            _core.set_default_dtype(self._whole["default_dtype"])
+            _core._set_autocast_modes(0)
             with no_grad():
                 while True:
                     try:
-                        program = _Builder(self._whole, (), suited).program(True)
+                        program = _Builder(self._whole, (), suited).program(own, differentiable)
                         break
                     except _OtherNumbers as again:
                         if again.place in suited or len(suited) >= _SUITED:
@@ -137,6 +146,8 @@ class Described:
                 _core._program_inputs(program, *facts)
                 return program
         finally:
+            _core._set_autocast_modes(modes)
+            _core.set_default_dtype(dtype)
             default_generator.set_state(state)
 
 
@@ -246,7 +257,7 @@ class _Builder:
             self.reads[r] = self.reads.get(r, 0) + 1
         self.left = dict(self.reads)  # reads that are still to come
 
-    def program(self, checked: bool) -> Any:
+    def program(self, own: int = 0, differentiable: Sequence[int] = ()) -> Any:
         given = [self.values[r] for r in self.inputs]
         recording = _core._Recording(given)
         recording.start()
@@ -256,8 +267,10 @@ class _Builder:
         finally:
             recording.stop()
         results = [None if r < 0 else self.values[r] for r in self.outputs]
-        if checked:
-            recording.outside([t for t in results if t is not None])
+        if not self.place:
+            kinds = recording.outside([t for t in results if t is not None])
+            if 2 in kinds[:own] or any(kinds[k] for k in differentiable):
+                raise ValueError("a result is an input, or shares memory with one")
         refused = recording.refused()
         if refused is not None:
             raise ValueError(refused[0])
@@ -323,7 +336,12 @@ class _Builder:
     @staticmethod
     def _suit(reads: list[Tensor]) -> None:
         """Give operands of an op numbers that it takes, where it did not take the first ones."""
-        _core._unrecorded(lambda: [_other_numbers(t) for t in reads])
+
+        def give() -> None:
+            for t in reads:
+                _other_numbers(t)
+
+        _core._unrecorded(give)
 
     def _made(self, register: int) -> Tensor:
         """A stand-in that no op has made."""
@@ -390,7 +408,7 @@ class _Builder:
         made: list[Tensor],
         place: tuple[int, ...],
     ) -> None:
-        body = _core._unrecorded(lambda: _Builder(data["body"], place, self.suited).program(False))
+        body = _core._unrecorded(lambda: _Builder(data["body"], place, self.suited).program())
         self._check_taken(
             [registers[_index(at, len(registers))] for at in data["stacks"][1::2] if at != -1]
         )

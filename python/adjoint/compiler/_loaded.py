@@ -113,7 +113,7 @@ class LoadedCall:
 
     def _build(self) -> Any:
         return (
-            self._forward.build(),
+            self._forward.build(self._call["count"], self._call["differentiable"]),
             None if self._backward is None else self._backward.build(),
             {tuple(mask): (part.build(), places) for mask, part, places in self._partial},
         )

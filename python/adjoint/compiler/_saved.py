@@ -123,9 +123,8 @@ def _call_data(
     except ValueError as error:
         raise _refuse(str(error)) from None
     # What another process would find is found here first.
-    data = json.loads(json.dumps(data))
     try:
-        call = LoadedCall(data, constants)
+        call = LoadedCall(json.loads(json.dumps(data)), constants)
         call.bind(compiled, _shown(one, call.repeats))
     except Exception as error:
         raise _refuse(str(error).partition("\n")[0]) from None
@@ -144,13 +143,22 @@ def _arguments(kind: Any) -> dict[str, Any]:
     """The arguments that are not tensors, where they are plain: `load` need not wait for a call."""
     values = kind[2] if len(kind) > 2 else (None,) * (kind[0] if isinstance(kind[0], int) else 0)
     plain = [None if v is None else getattr(v[1], "value", v[1]) for v in values]
-    if not isinstance(kind[0], int) or not all(isinstance(v, PLAIN) for v in plain):
+    plain_kind = isinstance(kind[0], int) and kind[1] in _modes_without_autocast()
+    if not plain_kind or not all(isinstance(v, PLAIN) for v in plain):
         return {"arguments": None}
     return {
         "tensors": [v is None for v in values],
         "arguments": [v.hex() if type(v) is float else v for v in plain],
         "floats": [type(v) is float for v in plain],
     }
+
+
+def _modes_without_autocast() -> set[int]:
+    with ad.autocast("cpu", enabled=False):
+        with ad.no_grad():
+            without = _core._call_mode()
+        with ad.enable_grad():
+            return {without, _core._call_mode()}
 
 
 def _places_of_tensors(

@@ -13,6 +13,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import Tensor
 from adjoint.distributed._errors import DistBackendError
+from adjoint.distributed._group import ProcessGroup
 from adjoint.distributed._library import mpi
 from adjoint.distributed._memory import (
     MOST,
@@ -76,14 +77,20 @@ def all_reduce(
     which = group_of(group)
     if which is None:
         return None
+    return _reduced_in_place("Allreduce", tensor, op, which, async_op)
+
+
+def _reduced_in_place(
+    name: str, tensor: Tensor, op: Any, group: ProcessGroup, async_op: bool, *root: int
+) -> Work | None:
     op = ReduceOp(op)
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
-    words = [(in_place, at, count, kind, how) for at, count in _reduced_pieces(memory)]
+    words = [(in_place, at, count, kind, how, *root) for at, count in _reduced_pieces(memory)]
     if op is ReduceOp.AVG:
-        divide_after(memory, which.size())
-    return which.run("Allreduce", words, [memory], memory.nbytes, [tensor], async_op)
+        divide_after(memory, group.size())
+    return group.run(name, words, [memory], memory.nbytes, [tensor], async_op)
 
 
 def all_reduce_coalesced(
@@ -127,17 +134,12 @@ def reduce(
     if which is None:
         return None
     root = root_of(which, dst, group_dst, "dst")
+    if which.rank() == root:
+        return _reduced_in_place("Reduce", tensor, op, which, async_op, root)
     op = ReduceOp(op)
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
-    if which.rank() != root:
-        memory = readable(tensor)
-        words = [(at, 0, count, kind, how, root) for at, count in _reduced_pieces(memory)]
-        return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)
-    memory = writable(tensor)
-    in_place = int(mpi().IN_PLACE)
-    words = [(in_place, at, count, kind, how, root) for at, count in _reduced_pieces(memory)]
-    if op is ReduceOp.AVG:
-        divide_after(memory, which.size())
+    memory = readable(tensor)
+    words = [(at, 0, count, kind, how, root) for at, count in _reduced_pieces(memory)]
     return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)
 
 

@@ -287,23 +287,30 @@ def gather(
         return None
     root = root_of(which, 0 if dst is None and group_dst is None else dst, group_dst, "dst")
     kind, source = datatype(tensor.dtype), readable(tensor)
-    _check_count(tensor.numel() * which.size())
-    if which.rank() != root:
-        if gather_list:
-            raise ValueError(
-                "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-            )
+    parts = _parts_of_root(gather_list, "gather_list", tensor, which, root, "destination")
+    if parts is None:
         words = (source.address, source.count, kind, 0, 0, kind, root)
         return which.run("Gather", [words], [source], source.nbytes, [], async_op)
-    if gather_list is None:
-        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    parts = gather_list
-    _check_parts(parts, "gather_list", which.size(), tensor.dtype)
-    _check_equal(parts, tensor, "gather_list")
     flat = ad.empty(tensor.numel() * which.size(), dtype=tensor.dtype)
     into = Memory(flat, lambda: spread(flat, parts))
     words = (source.address, source.count, kind, into.address, source.count, kind, root)
     return which.run("Gather", [words], [source, into], source.nbytes, parts, async_op)
+
+
+def _parts_of_root(
+    parts: list[Tensor] | None, name: str, tensor: Tensor, group: ProcessGroup, root: int, role: str
+) -> list[Tensor] | None:
+    """The list that one rank gives, with a tensor for each, checked; None on the others."""
+    _check_count(tensor.numel() * group.size())
+    if group.rank() != root:
+        if parts:
+            raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{role} ranks.")
+        return None
+    if parts is None:
+        raise ValueError(f"Argument ``{name}`` must be specified on {role} rank.")
+    _check_parts(parts, name, group.size(), tensor.dtype)
+    _check_equal(parts, tensor, name)
+    return parts
 
 
 def _check_equal(parts: Sequence[Tensor], tensor: Tensor, name: str) -> None:
@@ -330,16 +337,10 @@ def scatter(
         return None
     root = root_of(which, 0 if src is None and group_src is None else src, group_src, "src")
     kind, into = datatype(tensor.dtype), writable(tensor, read=False)
-    _check_count(tensor.numel() * which.size())
-    if which.rank() != root:
-        if scatter_list:
-            raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    parts = _parts_of_root(scatter_list, "scatter_list", tensor, which, root, "source")
+    if parts is None:
         words = (0, 0, kind, into.address, into.count, kind, root)
         return which.run("Scatter", [words], [into], into.nbytes, [tensor], async_op)
-    if scatter_list is None:
-        raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-    _check_parts(scatter_list, "scatter_list", which.size(), tensor.dtype)
-    _check_equal(scatter_list, tensor, "scatter_list")
-    source = Memory(flat_of(scatter_list))
+    source = Memory(flat_of(parts))
     words = (source.address, into.count, kind, into.address, into.count, kind, root)
     return which.run("Scatter", [words], [source, into], into.nbytes, [tensor], async_op)

@@ -2,9 +2,10 @@
 
 A short operation is started and asked about: it takes microseconds, and sees a timeout and Ctrl-C.
 A long one goes to the group's queue, whose thread makes blocking calls in the order they were
-given, or starts one and sleeps between its questions. The two do not match each other between ranks, nor does MPI know an order between a thread's
-calls and another's: so each kind has a communicator of its own, and which kind an operation is of
-depends on what is the same on all ranks, the bytes of its result.
+given, or starts one and sleeps between its questions. The two do not match each other between
+ranks, nor does MPI know an order between a thread's calls and another's: so each kind has a
+communicator of its own, and which kind an operation is of depends on what is the same on all
+ranks, the bytes of its result.
 """
 
 from __future__ import annotations

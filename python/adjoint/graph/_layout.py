@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from ._view import Graph, GraphNode
 
-
 _VOTERS = 100_000  # nodes that elect: steps of a loop are alike
 
 

@@ -178,6 +178,7 @@ Loops Capture::loops(bool first) {
     roots_.push_back({});
     headers_.push_back(Tensor());
     places_.emplace_back(nullptr, nullptr);
+    is_first_.push_back(false);
     return static_cast<int>(registers_.size()) - 1;
   };
   found.wanted = first && !stacks_.empty();

@@ -179,29 +179,43 @@ int Capture::new_register(TensorObject* t, int root, bool first) {
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
   alive_.push_back(reg);
-  registers_at_.add_in_place_of(hash_of(t), reg, [&](int r) { return r > reg || !headers_[r]; });
-  if (first)
-    storages_at_.add_in_place_of(hash_of(t->storage), reg,
-                                 [&](int r) { return r > reg || !places_[r].first; });
+  is_first_.push_back(first);
+  young_registers_at_.add(hash_of(t), reg);
+  if (first) young_storages_at_.add(hash_of(t->storage), reg);
   fresh_bytes_ += kHeaderBytes;
   return reg;
 }
 
-// Both tables may hold numbers of registers that were rolled back.
+// The tables may hold numbers of registers that were rolled back, and of headers that were let go of.
 int Capture::register_of(const TensorObject* t) const {
-  return registers_at_.find(hash_of(t), [&](int reg) {
+  auto is_it = [&](int reg) {
     return reg < static_cast<int>(headers_.size()) && headers_[reg].get() == t;
-  });
+  };
+  size_t hash = hash_of(t);
+  int found = young_registers_at_.find(hash, is_it);
+  return found >= 0 ? found : registers_at_.find(hash, is_it);
 }
 
 int Capture::first_on(const Storage* s) const {
-  return storages_at_.find(hash_of(s), [&](int reg) {
-    return reg < static_cast<int>(places_.size()) && places_[reg].first == s;
-  });
+  auto is_it = [&](int reg) {
+    return reg < static_cast<int>(places_.size()) && is_first_[reg] && places_[reg].first == s;
+  };
+  size_t hash = hash_of(s);
+  int found = young_storages_at_.find(hash, is_it);
+  return found >= 0 ? found : storages_at_.find(hash, is_it);
 }
 
-int Capture::define(TensorObject* t) {
-  if (int first = first_on(t->storage); first >= 0)
+// Most headers die before they are in the large tables, which are slow to reach.
+void Capture::grow_old(int reg) {
+  registers_at_.add_in_place_of(hash_of(headers_[reg].get()), reg,
+                                [&](int r) { return r > reg || !headers_[r]; });
+  if (is_first_[reg])
+    storages_at_.add_in_place_of(hash_of(places_[reg].first), reg,
+                                 [&](int r) { return r > reg || !places_[r].first; });
+}
+
+int Capture::define(TensorObject* t, bool fresh) {
+  if (int first = fresh ? -1 : first_on(t->storage); first >= 0)
     return new_register(t, registers_[first].root, false);
   int root = -1;
   // Arrays from outside that overlap are one memory, under several storages.
@@ -331,9 +345,12 @@ const Value* Capture::take_reads(Few<Read, 3>& reads, const Op& op, const Value*
 void Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
   auto take = [&](TensorObject* t) {
     if (!t) return i.writes.push_back(-1);
-    // One of the operands, or a result that stands in two places.
-    bool again = register_of(t) >= 0;
-    i.writes.push_back(again ? -1 : define(t));
+    // One of the operands, or a result that stands in two places. A header that nobody else holds is neither, since those
+    // that have a register are held here; and where it is alone on its memory, that is new too.
+    bool held = Py_REFCNT(t) > 1;
+    bool again = held && register_of(t) >= 0;
+    bool fresh = !held && t->storage->own && t->storage->references == 1;
+    i.writes.push_back(again ? -1 : define(t, fresh));
   };
   each_result(out, take);
   each_result(kept, take);
@@ -350,6 +367,7 @@ void Capture::roll_back(size_t instructions, size_t registers) {
     registers_.pop_back();
     headers_.pop_back();
     places_.pop_back();
+    is_first_.pop_back();
   }
   std::erase_if(alive_, [&](int reg) { return reg >= static_cast<int>(registers); });
   young_ = std::min(young_, alive_.size());
@@ -373,7 +391,7 @@ void Capture::let_go(size_t from) {
     ++ours[t->storage];
     if (t->base) ++views[t->base];
   }
-  size_t left = from, bytes = 0;
+  size_t left = from, bytes = 0, before = old_bytes_ + fresh_bytes_;
   std::vector<int> gone;
   for (size_t k = from; k < alive_.size(); ++k) {
     int reg = alive_[k];
@@ -383,9 +401,12 @@ void Capture::let_go(size_t from) {
       gone.push_back(reg);
       continue;
     }
-    bytes += kHeaderBytes + (first_on(s) == reg ? s->bytes : 0);
+    bytes += kHeaderBytes + (is_first_[reg] ? s->bytes : 0);
+    if (k >= young_) grow_old(reg);
     alive_[left++] = reg;
   }
+  young_registers_at_.clear();
+  young_storages_at_.clear();
   alive_.resize(left);
   for (size_t k = gone.size(); k-- > 0;) {
     registers_[gone[k]].data = headers_[gone[k]].has(kData);
@@ -394,7 +415,10 @@ void Capture::let_go(size_t from) {
   }
   young_ = left;
   old_bytes_ = from ? old_bytes_ + bytes : bytes;
-  if (!from) kept_bytes_ = bytes;
+  if (!from) {
+    kept_bytes_ = bytes;
+    found_much_ = bytes < before - before / 8;
+  }
   fresh_bytes_ = 0;
 }
 
@@ -402,7 +426,9 @@ void Capture::let_go_sometimes() {
   constexpr size_t kYoung = 1 << 20, kMuch = 4 << 20;  // bytes
   if (fresh_bytes_ < kYoung) return;
   // A walk over all registers, in a small part of the time in which so much memory was written.
-  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, kept_bytes_ / 8);
+  // What is in a graph stays: where the last walk found little, the next one comes when there is twice as much.
+  size_t more = found_much_ ? kept_bytes_ / 8 : kept_bytes_;
+  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, more);
   let_go(all ? 0 : young_);
 }
 

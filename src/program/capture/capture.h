@@ -102,8 +102,9 @@ class Capture final : public Recorder {
   // The register of a header, or of the first one on a storage; -1 if it is not known.
   int register_of(const TensorObject* t) const;
   int first_on(const Storage* s) const;
-  int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
-  int define(TensorObject* t);  // a register for a result
+  int read(TensorObject* t);  // the register of an operand, or -1 after a refusal
+  // A register for a result; `fresh`: nothing is known of its memory yet.
+  int define(TensorObject* t, bool fresh = false);
   int new_register(TensorObject* t, int root, bool first);
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
@@ -120,6 +121,7 @@ class Capture final : public Recorder {
   void take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
   void let_go(size_t from);
+  void grow_old(int reg);
   void let_go_sometimes();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
@@ -141,7 +143,8 @@ class Capture final : public Recorder {
   Tensors headers_;  // of the registers, kept alive while somebody else has them (let_go)
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
-  std::vector<int> alive_;  // registers with a header
+  std::vector<bool> is_first_;  // on its memory
+  std::vector<int> alive_;      // registers with a header
   // Registers for stacks of values that later parts read (program/passes/roll.h).
   struct Stacked {
     int first, step;
@@ -153,8 +156,10 @@ class Capture final : public Recorder {
   size_t fresh_bytes_ = 0;  // of those
   size_t old_bytes_ = 0;    // of the others, when it looked
   size_t kept_bytes_ = 0;   // of all, when it looked at all
+  bool found_much_ = true;  // and whether it let go of an eighth of it
   std::vector<Memory> roots_;
-  Lookup registers_at_{128}, storages_at_{128};
+  // By header and by storage: registers of those that let_go() has found alive, and of younger ones.
+  Lookup registers_at_{128}, storages_at_{128}, young_registers_at_{128}, young_storages_at_{128};
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders

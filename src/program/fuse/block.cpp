@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <numeric>
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
@@ -333,10 +334,10 @@ class BlockBuilder {
   }
   // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
   // vectors, and what is between is copied: results that straddle cache lines cost more.
-  static std::vector<int64_t> cuts_of(const TileLoops& f, size_t first, size_t last) {
+  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments) {
     std::vector<int64_t> cuts{0, f.numel};
     const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
-    for (size_t k = first; k < last; ++k) {
+    for (uint32_t k : arguments) {
       if (f.arguments[k].kind != Argument::Assembled) continue;
       const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
       if (!is_read_in_place(f, a)) continue;
@@ -398,30 +399,38 @@ class BlockBuilder {
           add_moving(move_loop, part, f.actions[s].at);
         continue;
       }
+      if (f.actions[s].in_next) continue;
+      if (f.actions[s].chain >= 0) {
+        const TileLoops::Chain& c = f.chains[static_cast<size_t>(f.actions[s].chain)];
+        add_loop(f, c.loop, c.arguments);
+        continue;
+      }
       size_t end = f.arguments.size();
       for (size_t next = s + 1; next < f.actions.size(); ++next) {
         if (!f.actions[next].loop) continue;
         end = f.actions[next].at;
         break;
       }
-      add_loop(f, f.actions[s], end);
+      std::vector<uint32_t> arguments(end - f.actions[s].at);
+      std::iota(arguments.begin(), arguments.end(), f.actions[s].at);
+      add_loop(f, f.actions[s].loop, arguments);
     }
   }
 
-  // A loop whose arguments end at `last`, box by box where they come in boxes.
-  void add_loop(const TileLoops& f, const TileLoops::Action& action, size_t last) {
-    std::vector<int64_t> cuts = cuts_of(f, action.at, last);
+  // A loop, box by box where its arguments come in boxes.
+  void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments) {
+    std::vector<int64_t> cuts = cuts_of(f, arguments);
     for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
       const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
-      for (size_t k = action.at; k < last; ++k) {
+      for (uint32_t k : arguments) {
         if (f.arguments[k].kind != Argument::Assembled) continue;
         const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
         if (is_read_in_place(f, a) && !is_in_one_box(a, from, from + count))
           add_copies(f, a, from, from + count);
       }
       size_t at = pointers_.size();
-      for (size_t k = action.at; k < last; ++k) point_to_argument(f, f.arguments[k], from, count);
-      loops_.push_back({action.loop, at, count});
+      for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], from, count);
+      loops_.push_back({loop, at, count});
     }
   }
   void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {

@@ -12,12 +12,20 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kMostRows = 128;  // from which on partial sums are folded
-// Sums over a few rows, of columns that lie side by side.
-bool is_sum_of_columns(const reduce::Problem& p) {
-  const reduce::Axes &k = p.kept, &r = p.reduced;
+bool is_plain(const reduce::Problem& p) {
   return p.kind == reduce::Sum && (p.dtype == DType::Float32 || p.dtype == DType::Float64) &&
          p.accumulator == p.dtype && p.out_dtype == p.dtype && p.divisor == 0 && !p.centre &&
-         r.count == 1 && r.size[0] < kMostRows && (k.count == 1 || k.count == 2) &&
+         p.reduced.count == 1;
+}
+// Of one row without gaps.
+bool is_sum_of_row(const reduce::Problem& p) {
+  return is_plain(p) && p.kept.count == 0 &&
+         p.reduced.stride[0] == static_cast<int64_t>(item_size(p.dtype));
+}
+// Over a few rows, of columns that lie side by side.
+bool is_sum_of_columns(const reduce::Problem& p) {
+  const reduce::Axes &k = p.kept, &r = p.reduced;
+  return is_plain(p) && r.size[0] < kMostRows && (k.count == 1 || k.count == 2) &&
          k.stride[k.count - 1] == static_cast<int64_t>(item_size(p.dtype)) &&
          r.stride[0] > k.stride[k.count - 1];
 }
@@ -40,6 +48,9 @@ void sum_columns(const reduce::Problem& p, char* out, char* data) {
 
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
+  if (is_sum_of_row(problem))
+    return reduce::loops(reduce::Sum, problem.dtype)
+        .row(p[2], problem.reduced.size[0], p[1], nullptr);
   if (is_sum_of_columns(problem)) return sum_columns(problem, p[1], p[2]);
   problem.out = p[1];
   problem.data = p[2];

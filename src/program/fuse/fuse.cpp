@@ -119,6 +119,7 @@ class Fusion {
   bool ordered(size_t k) const {
     const Instruction& i = p_.code[k];
     if (i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf) return true;
+    if (i.kind == Kind::Constant) return false;  // it is there before all
     return how_[k] == How::Alone && i.kind != Kind::Alias && touches_changed(i);
   }
 

@@ -343,6 +343,7 @@ void TileBuilder::emit(int step) {
   }
   f.actions.push_back({c.loop, static_cast<uint32_t>(first)});
   f.actions.back().by_rows = row_loop(c);
+  join_chain(step);
   for (int result : results) {
     const Made& m = values_[result];
     if (m.place < 0 || m.tile < 0) continue;

@@ -82,6 +82,12 @@ struct Sums {
   }
 };
 
+void run_chain(const TileLoops::Chain& c, char* const* arguments, int64_t n) {
+  char* const p[] = {arguments[c.arguments[0]], arguments[c.arguments[1]],
+                     arguments[c.arguments[2]], arguments[c.arguments[3]]};
+  c.loop(p, n);
+}
+
 // A loop that has an operand which is repeated along rows, on whole rows.
 void run_rows(const TileLoops& f, const TileLoops::RowLoop& r, char* const* data,
               char* const* arguments, int64_t at, int64_t n) {
@@ -301,8 +307,11 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     for (const TileLoops::Action& s : f.actions) {
+      if (s.in_next) continue;
       if (s.loop) [[likely]] {
-        if (s.by_rows >= 0 && whole_rows)
+        if (s.chain >= 0)
+          run_chain(f.chains[s.chain], arguments, n);
+        else if (s.by_rows >= 0 && whole_rows)
           run_rows(f, f.row_loops[s.by_rows], data, arguments + s.at, at, n);
         else
           s.loop(arguments + s.at, n);

@@ -62,8 +62,15 @@ struct TileLoops {
     Loop loop;  // null: place `at` is moved, or assembly `at` is put together
     uint32_t at;
     bool assembles = false;
-    bool spared = false;  // a move that tiles of whole rows do without,
-    int by_rows = -1;     // since they have another loop: into `row_loops`
+    bool spared = false;   // a move that tiles of whole rows do without,
+    int by_rows = -1;      // since they have another loop: into `row_loops`
+    bool in_next = false;  // done by the next one,
+    int chain = -1;        // which is that of `chains`
+  };
+  // Two loops in one, and its arguments.
+  struct Chain {
+    Loop loop;
+    uint32_t arguments[4];
   };
   // What a loop does in tiles of whole rows, of which one operand repeats an element along each: it
   // is read where it lies, and so is the other one if it is one row for all (kernels/short_rows.h).
@@ -106,6 +113,7 @@ struct TileLoops {
   std::vector<Place> places;
   std::vector<Action> actions;
   std::vector<RowLoop> row_loops;
+  std::vector<Chain> chains;
   std::vector<Argument> arguments;  // of the loops, one after another
   std::vector<uint32_t>
       pointed;  // arguments that are pointers to memory, by place, then by assembly
@@ -189,6 +197,7 @@ class TileBuilder {
   void classify(TileLoops::Place& p) const;
   bool is_dense_in_tile(const TileLoops::Place& p) const;
   int row_loop(const Call& c);
+  void join_chain(int step);  // chains.cpp
   void spare_moves();
   template <class F>
   void each_box(F&& f) {

@@ -1,7 +1,8 @@
 """Train with DDP in processes of mp.spawn.
 
-    python tutorial.py
+python tutorial.py
 """
+
 import os
 import sys
 import tempfile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import subprocess
@@ -97,6 +98,7 @@ def test_closures_modules_and_nested_arguments_are_found_by_another_process(
     (tmp_path / "saved_layers.py").write_text(LAYERS)
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("saved_layers")
+    copy.copy(module.net.first)  # for which Python leaves a note in its class
     expected = {}
     for name, (function, _) in module.calls.items():
         compiled = ad.compiler.Compiled(function)
@@ -131,3 +133,31 @@ def test_parameters_of_another_shape_and_other_modules_are_recorded_anew(tmp_pat
         with pytest.warns(CompileWarning, match="is not used, and recorded anew"):
             again = load(path, using(layer))
         assert again(ad.ones(1, 2)).item() == layer(ad.ones(1, 2)).sum().item()
+
+
+def test_programs_are_for_the_default_dtype_and_the_autocast_of_their_recording(
+    tmp_path: Path,
+) -> None:
+    path, x = tmp_path / "modes.safetensors", ad.linspace(-1, 1, 9).reshape(3, 3)
+
+    def product(x: Any) -> Any:
+        return x @ x + ad.ones(3)
+
+    fast = ad.compile(product)
+    with ad.autocast("cpu", dtype=ad.bfloat16):
+        low = fast(x)
+    whole = fast(x)
+    fast.save(path)
+    before = ad.get_default_dtype()
+    try:
+        ad.set_default_dtype(ad.float64)
+        again = load(path, product)
+        assert again(x).dtype is product(x).dtype is ad.float64
+    finally:
+        ad.set_default_dtype(before)
+    again = load(path, product)
+    again._record = None  # type: ignore[assignment,method-assign]
+    with ad.autocast("cpu", dtype=ad.bfloat16):
+        assert ad.equal(again(x), low)
+    assert ad.equal(again(x), whole)
+    assert again(x).dtype is ad.float32

@@ -100,7 +100,13 @@ def random_loop(rng: random.Random) -> Callable[..., Any]:
     count, inner = rng.randint(5, 24), rng.choice((1, 1, 1, 5))
     plan = [(rng.choice("ab"), rng.sample(TERMS, 2)) for _ in range(rng.randint(1, 4))]
     changes, appended = rng.choice((0, 0, 1, 2, 3, 4)), rng.choice("ab")
-    ending = rng.randrange(5)
+    ending, leaves_at = rng.randrange(5), rng.choice((count, rng.randint(3, count)))
+    # From some step on it does something else; and one step does something more.
+    turns_at, odd = (
+        rng.choice((count, rng.randrange(count))),
+        rng.choice((-1, rng.randrange(count))),
+    )
+    later = [(name, terms[::-1]) for name, terms in plan[::-1]]
 
     def function(*tensors: ad.Tensor) -> Any:
         s: State = dict(zip(("a", "b", "k", "xs", "w"), tensors, strict=True))
@@ -109,11 +115,15 @@ def random_loop(rng: random.Random) -> Callable[..., Any]:
         for i in range(count):
             for _ in range(inner):
                 last = s["a"]
-                for name, terms in plan:
+                for name, terms in plan if i < turns_at else later:
                     s[name] = 0.5 * terms[0](s, i) + 0.5 * s[name] * terms[1](s, i)
                 change(s, i, changes)
                 s["before"] = last
                 rows.append(s[appended])
+            if i == odd:
+                s["b"] = s["b"] + s["a"] * 0.125
+            if i + 1 == leaves_at:
+                break
         stacked = (
             lambda: ad.stack(rows),
             lambda: ad.stack(rows[::-1]),

@@ -82,6 +82,7 @@ def test_what_cannot_be_launched_is_said() -> None:
         (["-n", "2"], "nothing to run"),
         (["nowhere.py"], "cannot read 'nowhere.py'"),
         (["-n", "2", "-m"], "argument expected for -m"),
+        (["--nnodes=2", "--nproc_per_node=2", __file__], "--nnodes is '2': each machine would run"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "adjoint", "launch", *arguments],
@@ -113,8 +114,8 @@ def test_a_module_and_a_text_can_be_launched() -> None:
             "-m",
             "adjoint",
             "launch",
-            "-n",
-            "2",
+            *("--nproc_per_node=2", "--nnodes=1", "--node_rank=0", "--standalone"),
+            *("--max-restarts", "0", "--rdzv_backend", "c10d", "--rdzv_endpoint=localhost:0"),
             "-c",
             "import os; print(os.environ['RANK'])",
         ],

@@ -47,7 +47,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         f"SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.log\n"
         "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\n"
         "SelectType=select/cons_tres\nReturnToService=2\n"
-        f"NodeName={host} CPUs=2 State=UNKNOWN\nPartitionName=all Nodes={host} Default=YES State=UP\n"
+        f"NodeName={host} CPUs=2 State=UNKNOWN\n"
+        f"PartitionName=all Nodes={host} Default=YES State=UP\n"
     )
     environment = WITH_CHECKOUT | {"SLURM_CONF": str(folder / "slurm.conf")}
     names = {name: str(folder / name) for name in ("pid", "seed", "log")}

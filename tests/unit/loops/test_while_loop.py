@@ -109,6 +109,43 @@ def test_pytorchs_addresses() -> None:
     assert while_loop is ad.while_loop and cond is ad.cond
 
 
+def test_pytorchs_map_hands_on_what_is_the_same_for_all_rows() -> None:
+    from adjoint._higher_order_ops import map as map_rows
+
+    k = ad.tensor(2.0, requires_grad=True)
+    found = map_rows(lambda row, a, b: row.sum() * a + b, ad.ones(3, 4), k, 0.5)
+    assert found.tolist() == [8.5] * 3
+    assert ad.autograd.grad(found.sum(), k)[0].item() == 12.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_pytorchs_associative_scan_combines_all_rows_up_to_each(count: int, reverse: bool) -> None:
+    from adjoint._higher_order_ops import associative_scan
+
+    def compose(first: Any, second: Any) -> Any:  # of lines a x + b, which do not commute
+        return first[0] * second[0], first[1] * second[0] + second[1]
+
+    a, b = ad.rand(3, count, dtype=ad.float64), ad.rand(3, count, dtype=ad.float64)
+    a.requires_grad_()
+    order = list(range(count))[:: -1 if reverse else 1]
+    rows: dict[int, Any] = {}
+    for at, k in enumerate(order):
+        row = (a[:, k], b[:, k])
+        rows[k] = compose(rows[order[at - 1]], row) if at else row
+    for mode in ("pointwise", "generic"):
+        found = associative_scan(compose, (a, b), dim=1, reverse=reverse, combine_mode=mode)
+        assert [t.shape for t in found] == [(3, count)] * 2
+        if count == 0:
+            continue
+        want = [ad.stack([rows[k][part] for k in range(count)], 1) for part in range(2)]
+        assert all(ad.allclose(x, y) for x, y in zip(found, want, strict=True))
+        ends = [(x.cos() * y.sin()).sum() for x, y in (found, want)]
+        assert ad.allclose(*(ad.autograd.grad(end, a, retain_graph=True)[0] for end in ends))
+    with pytest.raises(ValueError, match="combine_mode"):
+        associative_scan(compose, (a, b), 1, combine_mode="fast")
+
+
 def newton(loop: Callable[..., Any], a: ad.Tensor, start: ad.Tensor) -> ad.Tensor:
     found: ad.Tensor = loop(
         lambda x: (x * x - a).abs().max() > 1e-9, lambda x: (x + a / x) / 2, start
