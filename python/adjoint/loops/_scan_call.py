@@ -333,7 +333,11 @@ class _Call:
         size = len(carry)
         for at in range(done, self._count):
             row = [t[self._row(at)] for t in rows]
-            result = self._one_step(carry, row)
+            try:
+                result = self._one_step(carry, row)
+            except Exception as error:
+                error.add_note(f"in step {at} of those that ran, from 0")
+                raise
             carry = result[:size]
             ys.append(result[size:])
         if self._reverse:

@@ -462,3 +462,19 @@ def test_errors_name_the_step() -> None:
     (note,) = caught.value.__notes__
     assert note.startswith("in step 6 of those that ran, from 0, at  test_scan.py:")
     assert "ad.linalg.cholesky(c)" in note
+
+
+def test_errors_name_the_step_where_steps_run_as_python() -> None:
+    def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, None]:
+        return c + x[int(c)], None
+
+    with pytest.warns(ad.compiler.CompileWarning), pytest.raises(IndexError) as caught:
+        ad.scan(step, ad.tensor(0), ad.ones(50, 3, dtype=ad.int64))
+    assert caught.value.__notes__ == ["in step 3 of those that ran, from 0"]
+
+
+def test_the_graph_shows_a_scan_as_one_node() -> None:
+    k = ad.tensor(2.0, requires_grad=True)
+    end, _ = ad.scan(lambda c, x: (c * k + x, None), ad.tensor(1.0), ad.ones(50))
+    lines = ad.graph(end * 2).tree().splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["mul", "Loop"] and len(lines) == 4
