@@ -195,7 +195,7 @@ const Table& rules() {
 }
 
 bool is_private(const Op& op) {
-  return op.name.starts_with('_') || !(op.as_function || op.as_method || op.has_inplace);
+  return op.name.front() == '_' || !(op.as_function || op.as_method || op.has_inplace);
 }
 
 }  // namespace

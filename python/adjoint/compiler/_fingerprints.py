@@ -14,6 +14,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 
 from ._guards import ABSENT, Guards, Kind, Row
+from ._namespace_snapshot import CACHES
 from ._visible import class_is_library, is_library, is_library_table
 
 __all__ = ["code_print", "guards_print", "kind_print", "own_codes"]
@@ -142,7 +143,12 @@ def _value(value: Any, depth: int) -> Any:
     if isinstance(value, types.ModuleType):
         return "module", value.__name__
     if isinstance(value, type):
-        own = [(name, _value(part, 1)) for name, part in sorted(vars(value).items())]
+        # Without what Python itself puts there, when it is asked for something.
+        own = [
+            (name, _value(part, 1))
+            for name, part in sorted(vars(value).items())
+            if name not in CACHES and not (type(part) is dict and not part)
+        ]
         return "class", value.__module__, value.__qualname__, own if depth > 1 else None
     if isinstance(value, Tensor):
         return "tensor", str(value.dtype), list(value.shape), value.requires_grad

@@ -13,7 +13,7 @@ from typing import Any
 from ._contents import CONTAINERS
 from ._guards import ABSENT, Kind, Row, same
 
-__all__ = ["Space", "class_row", "difference", "is_special", "unknown"]
+__all__ = ["CACHES", "Space", "class_row", "difference", "is_special", "unknown"]
 
 
 class Space:
@@ -50,7 +50,7 @@ def is_special(value: Any) -> bool:
 
 
 # What Python itself puts into classes, when it is asked for something.
-_CACHES = frozenset(("__slotnames__", "__annotations_cache__", "_abc_impl"))
+CACHES = frozenset(("__slotnames__", "__annotations_cache__", "_abc_impl"))
 
 
 def difference(
@@ -62,7 +62,7 @@ def difference(
     for space in spaces:
         for name in space.before.keys() | space.now.keys():
             before, now = space.before.get(name, ABSENT), space.now.get(name, ABSENT)
-            if before is now or name in _CACHES or (before is ABSENT and _is_empty(name, now)):
+            if before is now or name in CACHES or (before is ABSENT and _is_empty(name, now)):
                 continue
             special = name[:2] == "__" and (is_special(before) or is_special(now))
             if not (whole or special or name in names or name in space.watched):

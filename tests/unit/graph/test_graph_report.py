@@ -57,7 +57,7 @@ def test_a_hundred_thousand_nodes_take_about_a_second() -> None:
     h = x
     for _ in range(100_000):
         h = h.sin()
-    begin = time.perf_counter()
+    begin = time.process_time()
     report = ad.graph_report()
-    assert time.perf_counter() - begin < 5  # 0.3 s on an idle machine
+    assert time.process_time() - begin < 5  # 0.3 s, and others may have the cores
     assert report.nodes >= 100_000
