@@ -16,7 +16,7 @@ import adjoint as ad
 from benchmarks.science.race import Work
 from examples.science import executable_fit as example
 
-PEER, WALL, AGREE = "SciPy", True, 1e-4  # each to its differences
+PEER, WALL, AGREE, STEP = "SciPy", True, 1e-4, 1e-4  # each to its differences
 TRUTH, GUESS = np.log([0.6, 0.9, 0.5]), np.log([0.5, 0.5, 0.5])
 
 
@@ -37,7 +37,8 @@ def fit(program: Path, measured: Any, guess: Any) -> Any:
             lambda logs: (run(logs, program) - measured).ravel(),
             guess,
             jac="3-point",
-            diff_step=1e-4,
+            diff_step=STEP,
+            ftol=1e-8,
             xtol=1e-6,
             workers=pool.map,
         )
@@ -45,7 +46,7 @@ def fit(program: Path, measured: Any, guess: Any) -> Any:
 
 def folder_and_data() -> Any:
     folder = tempfile.TemporaryDirectory()
-    program = example.tanks(folder.name)
+    program = example.tanks(folder.name, step=STEP)
     measured = example.levels(program, ad.tensor(TRUTH))
     ad.manual_seed(0)
     return folder, program, measured + 0.01 * ad.randn(measured.shape, dtype=ad.float64)

@@ -55,7 +55,7 @@ def best(current: Any, steps: int, functions: Any) -> Any:
     none = np.zeros(steps)
     u = minimize(
         lambda u: np.exp(u[-1]),
-        np.array([1.0] + [-0.01] * (steps - 1) + [0.0]),
+        np.array([1.3] + [0.0] * steps),
         jac=lambda u: np.append(none, np.exp(u[-1])),
         method="SLSQP",
         bounds=[(None, None)] + [(-TURN, TURN)] * (steps - 1) + [(None, None)],

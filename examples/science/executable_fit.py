@@ -35,8 +35,11 @@ for step in range(2400):
 """
 
 
-def tanks(folder, workers=2):
-    """The program as a function of inflow, valve and leak that can be differentiated."""
+def tanks(folder, workers=2, step=None):
+    """The program as a function of inflow, valve and leak that can be differentiated.
+
+    Steps of differences that are not given are chosen, and every derivative is then verified.
+    """
     deck, program = Path(folder) / "tanks.inp", Path(folder) / "tanks.py"
     deck.write_text(DECK)
     program.write_text(PROGRAM)
@@ -47,7 +50,7 @@ def tanks(folder, workers=2):
         templates=deck,
         outputs={"levels": table},
     )
-    return ad.external(command, noise=1e-11, workers=workers, timeout=60, name="tanks")
+    return ad.external(command, noise=1e-11, step=step, workers=workers, timeout=60, name="tanks")
 
 
 def levels(program, logs):
@@ -57,7 +60,7 @@ def levels(program, logs):
 
 def fit(program, measured, guess):
     return ad.optimize.least_squares(
-        lambda logs: (levels(program, logs) - measured).reshape(-1), guess, xtol=1e-6
+        lambda logs: (levels(program, logs) - measured).reshape(-1), guess, ftol=1e-8, xtol=1e-6
     )
 
 

@@ -57,7 +57,7 @@ def rules(unknowns, current):
 def best(current, steps, start=None):
     """The unknowns of the least time, differentiable by the current."""
     if start is None:
-        start = ad.cat([ad.ones(1), ad.full((steps - 1,), -0.01), ad.zeros(1)]).double()
+        start = ad.cat([ad.full((1,), 1.3), ad.zeros(steps)]).double()  # straight, above the island
     obeyed = NonlinearConstraint(
         lambda u: rules(u, current),
         [*HARBOUR, *[RADIUS**2] * steps],

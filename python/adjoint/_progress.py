@@ -18,7 +18,19 @@ _BETWEEN = 0.1  # seconds from one picture in a notebook to the next
 
 def is_seen() -> bool:
     """Whether somebody sees a bar: standard error is a terminal, or a notebook runs this."""
-    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+    return in_notebook() or _is_terminal(sys.stderr)
+
+
+_asked: tuple[Any, bool] = (None, False)  # asking takes longer than a short loop
+
+
+def _is_terminal(stream: Any) -> bool:
+    global _asked
+    known, answer = _asked
+    if stream is not known:
+        answer = stream is not None and stream.isatty()
+        _asked = stream, answer
+    return answer
 
 
 def in_notebook() -> bool:

@@ -85,6 +85,7 @@ class Arrays:
 
     def __init__(self, batch: Batch, dtype: Any) -> None:
         self._batch, self._dtype = batch, dtype
+        self._is_plain = not batch.levels and dtype == ad.float64
         self.samples = int(np.prod(batch.shape))
 
     @property
@@ -95,10 +96,14 @@ class Arrays:
     def each(self, array: Any) -> Tensor:
         """The vector of a sample."""
         given = ad.from_numpy(np.array(array, dtype=float))
+        if self._is_plain and given.ndim == 1:
+            return given
         return self._batch.each(given.reshape(*self._batch.shape, -1).to(self._dtype))
 
     def whole(self, t: Tensor) -> Any:
         """An array with the axes of the samples in front."""
+        if self._is_plain and t.dtype is ad.float64:
+            return t.detach().numpy()
         return self._batch.whole(t.detach()).double().numpy()
 
     def flat(self, t: Tensor) -> Any:
@@ -106,18 +111,19 @@ class Arrays:
         return self.whole(t).ravel()
 
     def blocks(self, t: Tensor) -> Any:
-        """The matrices of all samples along the diagonal of one."""
-        return self.diagonal(self.rows(t))
+        """The matrices of all samples along the diagonal of one, which its user may change."""
+        made = self.diagonal(self.rows(t))
+        return made.copy() if self.samples == 1 else made
 
     def rows(self, t: Tensor) -> Any:
         """The matrices of all samples, one after the other."""
         return self.whole(t).reshape(self.samples, *t.shape)
 
     def diagonal(self, blocks: Any) -> Any:
-        """Matrices along the diagonal of one."""
+        """Matrices along the diagonal of one; a single one as it is."""
         _, m, n = blocks.shape
         if self.samples == 1:
-            return blocks[0].copy()
+            return blocks[0]
         full = np.zeros((self.samples, m, self.samples, n))
         full[range(self.samples), :, range(self.samples)] = blocks
         return full.reshape(self.samples * m, self.samples * n)

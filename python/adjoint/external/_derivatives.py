@@ -23,7 +23,7 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import OTHER_STEPS, WRONG, warn_of_second
+from adjoint.numeric._second import OTHER_STEPS, WRONG, effort_of, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
@@ -71,6 +71,7 @@ class Derivatives:
         self._jacobian: Jacobian | None = None
         self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._claimed: Any = None  # a tuple of the pattern, or of None
+        self.expected = 1  # products with the Jacobian that are about to be asked for at once
         self._pushes = 0  # evaluations that pushes by differences took
         self._slopes: Any = None  # of an elementwise function of one array
         self._lock = threading.RLock()
@@ -188,12 +189,28 @@ class Derivatives:
             return self._given_push(v)
         plan = self.definition.plan
         if self._jacobian is None:
-            if plan.directional or plan.method.flat:
+            if (plan.directional or plan.method.flat) and not self._is_whole_cheaper():
                 return plan.push(self.point, self.steps(), v)
             found = self._transposed_push(v) if self.definition.given.vjp is not None else None
             if found is not None:
                 return found
         return self.jacobian().push(v)
+
+    def _is_whole_cheaper(self) -> bool:
+        """Whether the Jacobian takes no more evaluations than the products that are expected.
+
+        Each of those is verified on its own, the Jacobian once.
+        """
+        plan, inputs, x = self.definition.plan, self.point.inputs, self.point.x
+        if self.expected < 2 or plan.method.flat:
+            return False
+        pattern = self._pattern()
+        colours = None if pattern is None else pattern.count
+        effort = effort_of([np.abs(x[inputs.part(k)]) for k in range(len(inputs.sizes))])
+        price = plan.price(inputs.sizes, [0] * len(inputs.sizes), colours, effort)
+        if effort.first_parts > 1:
+            return False  # products take inputs of very different sizes apart, and tell more
+        return price.vjp <= self.expected * price.jvp
 
     def _transposed_push(self, v: Any) -> Any:
         """Jv of a function with a vjp, if it takes less than the whole Jacobian; else None.
@@ -383,7 +400,8 @@ class Derivatives:
                 if other.fine(rest):
                     break
         self._curvature = (best[0],)
-        if beyond > WRONG:
+        # Where first derivatives took steps of their own, values at common steps say little.
+        if beyond > WRONG or not self.steps().suit:
             warn_of_second(self.definition.name)
         return best[1]
 
@@ -447,7 +465,7 @@ class Derivatives:
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs
         other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
-        other._claimed, other._pushes = None, 0
+        other._claimed, other._pushes, other.expected = None, 0, 1
         other._lock = threading.RLock()
         return other
 

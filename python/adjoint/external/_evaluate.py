@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from adjoint._evaluated import evaluated
 from adjoint._progress import Bar, is_seen
 from adjoint.numeric._errors import EvaluationError
 
@@ -88,6 +89,14 @@ class Evaluator:
         self, args: list[Any], kwargs: dict[str, Any], where: str = "", here: bool = False
     ) -> Any:
         """Evaluate once: here, unless a time limit needs a worker that can be ended."""
+        if here:
+            return self._alone(args, kwargs, where, here)
+        known = evaluated.get()
+        if known is None:
+            return self._alone(args, kwargs, where, here)
+        return known.call(self, args, kwargs, lambda: self._alone(args, kwargs, where, here))
+
+    def _alone(self, args: list[Any], kwargs: dict[str, Any], where: str, here: bool) -> Any:
         if here or self.workers.timeout is None or self.workers.serial:
             return _number(self._tried(args, kwargs, self.mode, lambda: where, here))
         (result,) = self.many([(args, kwargs, lambda: where or "the input")], 1)
@@ -95,6 +104,12 @@ class Evaluator:
 
     def direct(self, args: list[Any]) -> Any:
         """Evaluate once, here, a function that takes arrays, without retries."""
+        known = evaluated.get()
+        if known is None:
+            return self._directly(args)
+        return known.call(self, args, {}, lambda: self._directly(args))
+
+    def _directly(self, args: list[Any]) -> Any:
         self.count += 1
         try:
             return _number(call_apart(self.function, args))

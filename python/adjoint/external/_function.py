@@ -249,6 +249,8 @@ def _each(size: int, dims: Any, of: Any, maps: Any, count: int, given: Any) -> A
             "vmap over the derivative of an external whose input is batched too; "
             "fix: put the derivative inside the function that vmap gets: vmap(grad(f))"
         )
+    if of is Push:
+        maps.expected = size
     rows = []
     for i in range(size):
         # Applied as a node again: other transforms around this one must see it.

@@ -120,7 +120,7 @@ class RecordedDerivative:
     def __init__(self, maps: Any, method: str, sizes: list[int]) -> None:
         self.evaluation, self.wanted, saved = maps.origin
         self.count = len(saved)
-        self.method, self.sizes = method, sizes
+        self.method, self.sizes, self.expected = method, sizes, maps.expected
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Apply the map."""
@@ -128,6 +128,7 @@ class RecordedDerivative:
         call = self.evaluation.call_of(saved)
         results = saved[: self.count - len(self.evaluation.others)]
         maps = call.derivatives(results, self.wanted)
+        maps.expected = self.expected
         groups, at = [], self.count
         for size in self.sizes:
             groups.append(list(tensors[at : at + size]))

@@ -6,10 +6,9 @@ has taken two seconds. Where nobody would see it the loop runs as a whole.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from typing import Any
 
 from adjoint._progress import Bar, is_seen
 
@@ -65,16 +64,23 @@ class LoopBar:
             self._bar.stop()
 
 
-@contextlib.contextmanager
-def bar_for(text: str, total: int | None) -> Iterator[LoopBar | None]:
+class bar_for:
     """A bar for the length of a block, where somebody sees it and no other is there."""
-    if _thread.shows or not is_seen():
-        yield None
-        return
-    bar = LoopBar(text, total)
-    _thread.shows = True
-    try:
-        yield bar
-    finally:
-        _thread.shows = False
-        bar.stop()
+
+    # A class, as entering a generator takes longer than a short loop.
+    __slots__ = ("_bar", "_given")
+
+    def __init__(self, text: str, total: int | None) -> None:
+        self._given = text, total
+
+    def __enter__(self) -> LoopBar | None:
+        self._bar: LoopBar | None = None
+        if not _thread.shows and is_seen():
+            self._bar = LoopBar(*self._given)
+            _thread.shows = True
+        return self._bar
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            _thread.shows = False
+            self._bar.stop()

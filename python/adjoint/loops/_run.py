@@ -218,7 +218,8 @@ class Gradients:
 
     def there(self) -> tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]:
         """Which of them are there."""
-        carry, reached, ys = (
-            tuple(t is not None for t in ts) for ts in (self.carry, self.reached, self.ys)
-        )
-        return carry, reached, ys
+        return _which(self.carry), _which(self.reached), _which(self.ys)
+
+
+def _which(tensors: list[Tensor | None]) -> tuple[bool, ...]:
+    return tuple([t is not None for t in tensors])  # of a list: twice as fast, before short loops

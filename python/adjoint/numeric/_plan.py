@@ -190,6 +190,7 @@ class Plan:
             return found
         unsettled: list[tuple[int, int]] = []
         if chosen and not rough:
+            steps.suit = False
             found, unsettled, _ = settle(point, steps, pattern)
             warn_unsettled(point, unsettled)
             if kind:

@@ -75,6 +75,7 @@ class Steps:
         self.scale = self._scale(scale)
         # Relative to the magnitude; what _step_choice.py finds takes the place of the rule (NaN).
         self.relative: Any = None
+        self.suit = True  # whether one choice of them was found to suit the first derivatives here
 
     def _bounds(self, bounds: Any) -> tuple[Any, Any]:
         point = self.point

@@ -22,7 +22,7 @@ from ._implicit import answer
 from ._iteration import norm
 from ._large import Large
 from ._linear import Dense, Linear
-from ._often import NEVER, Often
+from ._often import NEVER, Lately, Often
 from ._opened import Parts
 from ._result import ConvergenceError
 
@@ -58,6 +58,7 @@ class Known(NamedTuple):
     slope: Function
     curvature: Function
     is_exact: bool = False  # the second derivative, too
+    enough: float = 0.0  # a step so long, relative to each unknown, is not worth making
 
 
 class Conditions(Parts):
@@ -81,6 +82,7 @@ class Conditions(Parts):
         self._start = start.detach()
         self._constraints = constraints
         self._known: Known | None = None
+        self._often: Often | None = None  # the residual, where recordings can stand for it
 
     def at(self, x: Tensor, known: Known | None = None) -> Found:
         """The conditions at about where a solver stopped, and a point that meets them better.
@@ -104,7 +106,7 @@ class Conditions(Parts):
                 if everywhere(inside) and _is_same(held, before):
                     break
         sizes = self._sizes(z[: self._size])
-        return Found(residual, z, before, sizes, linear, inside, known is None)
+        return Found(residual, z, before, sizes, linear, inside, known is None, self._often)
 
     def answer_at(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """A minimum that is known, with its derivatives; masks say what is at a bound."""
@@ -119,14 +121,18 @@ class Conditions(Parts):
         if self._size > LARGE:
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
+        enough = 0.0
         if self._known is not None:
             # Each step costs as much as one of the solver's, and gains a digit or two.
             linear = self._nearly(held, self._known.curvature)
+            enough = self._known.enough
             if not self._known.is_exact:
                 value, most = None, 2
         elif isinstance(linear, Dense):
-            linear, residual = Dense(_matrix(residual)), Often(residual, calls=NEVER)
-        return _polished(residual, z, linear, self._sizes(z[: self._size]), value, most), linear
+            linear, self._often = Dense(_matrix(residual)), Often(residual, calls=NEVER)
+            residual = Lately(self._often)
+        sizes = self._sizes(z[: self._size])
+        return _polished(residual, z, linear, sizes, value, most, enough), linear
 
     def _sizes(self, x: Tensor) -> Tensor:
         """How large each unknown is: at the start, or here. Nothing else tells its unit."""
@@ -223,6 +229,7 @@ class Conditions(Parts):
             # Those that are broken are to hold, whatever the gradient says there.
             below, above = value < c.low - close, value > c.high + close
         for _ in range(2):  # as found; then without those that push the wrong way
+            before = Held(low, high, active_low, active_high)
             if c.size:
                 free = (~(low | high)).to(x.dtype)
                 active = (active_low | active_high).to(x.dtype)
@@ -233,12 +240,14 @@ class Conditions(Parts):
                 multipliers = ad.where(active_low | active_high, multipliers, 0.0)
             pull = gradient - (multipliers @ slope if c.size else 0.0)
             low, high = low & (pull > 0), high & (pull < 0)
+            if _is_same(before, Held(low, high, active_low, active_high)):
+                break
         return Held(low, high, active_low, active_high), multipliers
 
 
 def _matrix(residual: Function) -> Function:
     """The derivative of a residual: by recordings where its value is all that is asked for."""
-    recorded, plain = Often(residual, jacfwd, NEVER), jacfwd(residual)
+    recorded, plain = Lately(Often(residual, jacfwd, NEVER)), jacfwd(residual)
     return lambda z: (plain if ad.is_grad_enabled() else recorded)(z)
 
 
@@ -254,9 +263,10 @@ class Found:
         linear: Linear,
         inside: Tensor,
         is_differentiated: bool = True,
+        often: Often | None = None,
     ) -> None:
         self._residual, self._z, self._sizes = residual, z, sizes
-        self.held = held
+        self.held, self._often = held, often
         self._linear, self._is_differentiated = linear, is_differentiated
         self._inside, self._size = inside, sizes.numel()
         self._units = ad.where(sizes > 0, sizes, 1.0)
@@ -278,7 +288,7 @@ class Found:
         have become small: what its unknowns can change by it, of what they could at the start.
         """
         with ad.no_grad():
-            r = self._residual(self._z)
+            r = (self._often or self._residual)(self._z)
             met = self._inside
             if self._size > LARGE and not isinstance(self._linear, Large):
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
@@ -317,7 +327,7 @@ class Found:
         """The point, with its derivatives."""
         if not self._is_differentiated:
             return self.x
-        return answer(self._residual, self._z, self._linear)[: self._size]
+        return answer(self._residual, self._z, self._linear, self._often)[: self._size]
 
 
 def _is_same(held: Held, other: Held) -> bool:
@@ -331,6 +341,7 @@ def _polished(
     sizes: Tensor,
     value: Function | None,
     most: int,
+    enough: float = 0.0,
 ) -> Tensor:
     """Steps of Newton's method, as long as each leaves less to go, and no more of ``value``.
 
@@ -346,12 +357,15 @@ def _polished(
                 return _polished_by_products(residual, z, linear)
             solve, solved = factored
             step = solve(residual(z))
-        trial = z - step
-        further = solve(residual(trial))
         unit = ad.maximum(z.abs(), step.abs())
         unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
         unit = ad.where(unit > 0, unit, 1.0)
-        here, left = norm(step / unit), norm(further / unit)
+        here = norm(step / unit)
+        if enough and everywhere(solved & (here <= enough)):
+            break
+        trial = z - step
+        further = solve(residual(trial))
+        left = norm(further / unit)
         good = solved & (left <= _GAIN * here)
         if value is not None:
             now = value(z)

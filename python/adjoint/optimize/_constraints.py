@@ -13,7 +13,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays, is_batched
 from adjoint.func import grad, jacfwd, jacrev, jvp
 
-from ._often import Lately, LatelyArray, Often
+from ._often import NEVER, Lately, LatelyArray, Often
 from ._opened import Parts
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
@@ -33,7 +33,7 @@ class Constraints(Parts):
     ) -> None:
         self._funs, self._unknowns = tuple(funs), int(start.numel())
         with ad.no_grad():
-            values = [f(start) for f in funs]
+            values = [Often(f, calls=NEVER)(start) for f in funs]
         self.values = values
         sizes = [int(v.numel()) for v in values]
         spread = [
@@ -46,8 +46,9 @@ class Constraints(Parts):
         self.high = ad.cat([empty, *spread[len(funs) :]])
         self.size = sum(sizes)
         by_rows = self.size < self._unknowns
-        self.slopes = Lately(Often(self.__call__, jacrev if by_rows else jacfwd))
-        self.here = Lately(Often(self.__call__))
+        self._slopes = Often(self.__call__, jacrev if by_rows else jacfwd)
+        self._here = Often(self.__call__)
+        self.slopes, self.here = Lately(self._slopes), Lately(self._here)
 
     def __call__(self, v: Tensor) -> Tensor:
         return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
@@ -58,7 +59,7 @@ class Constraints(Parts):
         ``newton``: for a method that takes second derivatives as well.
         """
         low, high = self.low.numpy(), self.high.numpy()
-        here, slopes = self.here, self.slopes
+        here, slopes = self._here, self._slopes
         if newton:
             return [
                 scipy_optimize().NonlinearConstraint(
@@ -94,10 +95,12 @@ class Constraints(Parts):
 def _as_dict(
     arrays: Arrays, values: Any, slopes: Any, kind: str, bound: Any, sign: int, rows: Any
 ) -> dict[str, Any]:
+    # A run of rows is a view, and subtracting or turning the sign makes the copy.
+    part = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == rows.size else rows
     return {
         "type": kind,
-        "fun": lambda v: (sign * (values(v)[..., rows] - bound)).ravel(),
-        "jac": lambda v: sign * arrays.diagonal(slopes(v)[..., rows, :]),
+        "fun": lambda v: (sign * (values(v)[..., part] - bound)).ravel(),
+        "jac": lambda v: sign * arrays.diagonal(slopes(v)[..., part, :]),
     }
 
 

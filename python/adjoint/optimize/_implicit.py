@@ -30,6 +30,7 @@ from adjoint.autograd._backward import gradients
 from ._frozen import Frozen
 from ._iteration import norm
 from ._linear import Dense, Linear
+from ._often import Often
 
 __all__ = ["answer"]
 
@@ -58,23 +59,30 @@ class _Answer(Function):
         again = ad.is_grad_enabled()
         residual, linear = ctx.equation.now()
         u = linear.solve_transposed(residual, x, g)
-        with ad.enable_grad():
-            r = residual(x if again else x.detach())
-        ctx.equation.check(residual, linear, x, r)
+        r = None if again else ctx.equation.kept()
+        keep = again or r is not None
+        if r is None:
+            with ad.enable_grad():
+                r = residual(x if again else x.detach())
+            ctx.equation.check(residual, linear, x, r)
         # The pass ends at what is read, and at x: how x depends on it is what u stands for, and how
         # one of them depends on another is not the residual's business.
         wanted = [t for t, n in zip(read, needed, strict=True) if n]
         ends = (*wanted, x) if again and x.requires_grad else (*wanted,)
-        found = iter(gradients((r,), (-u,), again, again, ends, True, end_at_inputs=True))
+        found = iter(gradients((r,), (-u,), keep, again, ends, True, end_at_inputs=True))
         return None, None, *(next(found) if n else None for n in needed)
 
 
 class _Equation:
     """A residual as it was when its answer was found."""
 
-    def __init__(self, residual: Residual, linear: Linear, r: Tensor) -> None:
+    def __init__(
+        self, residual: Residual, linear: Linear, r: Tensor, graph: Tensor | None = None
+    ) -> None:
         self._residual, self._linear, self._original = Frozen(residual), linear, residual
         self._r = r
+        # In a function, into which nobody looks for tensors that were forgotten.
+        self.kept = lambda: graph  # the residual with its history, if that is one node
 
     def now(self) -> tuple[Residual, Linear]:
         """What gives the residual, and how to solve with its derivative."""
@@ -100,13 +108,25 @@ class _Equation:
             )
 
 
-def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tensor:
-    """``x``, where the residual is zero, with the derivatives of the equation's answer."""
+def answer(
+    residual: Residual, x: Tensor, linear: Linear | None = None, often: Often | None = None
+) -> Tensor:
+    """``x``, where the residual is zero, with the derivatives of the equation's answer.
+
+    ``often`` is the residual as a solver has called it, perhaps by recordings.
+    """
     linear = Dense() if linear is None else linear
     x = x.detach()
     duals = _core._current_dual_level() + 1
     if not (ad.is_grad_enabled() or duals):
         return x
+    known = often.with_history(x) if often is not None and not duals else None
+    if known is not None:
+        r, read = known
+        if not read:
+            return x
+        made: Tensor = _Answer.apply(x, _Equation(residual, linear, r.detach(), r), *read)
+        return made
     recording = _core._Recording([x])
 
     def call() -> tuple[Tensor, Tensor, bool, bool, bool]:

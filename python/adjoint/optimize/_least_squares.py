@@ -11,6 +11,7 @@ import numpy as np
 import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
@@ -36,6 +37,7 @@ _LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@each_input_once
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
@@ -191,7 +193,8 @@ class _Fit(NamedTuple):
             )
         how = "sparse" if is_sparse and not arrays.shape else None
         conditions = Conditions(cost, limits, constraints_of((), unknowns), start, how)
-        known = Known(slope, gauss_newton) if is_plain else None
+        enough = settings["xtol"] or 0.0
+        known = Known(slope, gauss_newton, enough=enough) if is_plain else None
         if programs[2:]:
             known = Known(programs[2], programs[3], True)
         point = conditions.at(each(found.x), known)

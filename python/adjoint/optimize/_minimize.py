@@ -9,6 +9,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jvp
 
@@ -41,6 +42,7 @@ _HESSIAN = {"dogleg", "trust-exact"}
 _SCALED = {"l-bfgs-b", "slsqp", "tnc", "bfgs", "cg"}  # that can be run in other units
 
 
+@each_input_once
 def minimize(
     fun: Callable[..., Any],
     x0: Any,
@@ -268,7 +270,8 @@ class _Run:
             return arrays.each(v * size)
 
         def value(v: Any) -> float:
-            return float(flat(objective(each(v))).sum()) / height
+            there = objective(each(v))
+            return float(there if arrays.samples == 1 else flat(there).sum()) / height
 
         def slope(v: Any) -> Any:
             return flat(gradient(each(v))) * (size / height)

@@ -21,6 +21,7 @@ import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
+from adjoint.autograd.graph import get_gradient_edge
 from adjoint.compiler._compile import Compiled
 from adjoint.func import jacfwd
 
@@ -78,6 +79,28 @@ class Often:
         if not self._left:
             self._function = Compiled(self._function, quiet=True)
         return self._function(*tensors)
+
+    def with_history(self, x: Tensor) -> tuple[Tensor, list[Tensor]] | None:
+        """The value by a recording of an earlier run, and the tensors that its history goes to.
+
+        None where there is no recording, or where the history goes to anything that the function
+        does not get from its closure.
+        """
+        if not self._looked_up:
+            self._looked_up = True
+            self._parts, self._kept = _kept(*self._origin)
+        if self._kept is None or self._parts is None or not self._parts.holds():
+            return None
+        value = self._kept(x, *self._parts.given)
+        if not self._kept.programs or not self._parts.holds():
+            return None
+        if not value.requires_grad:
+            return value, []
+        read = [t for t in self._parts.given if isinstance(t, Tensor) and t.requires_grad]
+        nodes = {get_gradient_edge(t).node for t in read}
+        if any(node not in nodes for node, _ in value.grad_fn.next_functions if node is not None):
+            return None
+        return value, read
 
 
 _lock = threading.Lock()

@@ -61,11 +61,17 @@ class Opened:
 
     def holds(self) -> bool:
         """Whether the function still reads what it did."""
-        return all(_content(cell) is was for cell, was in self._cells) and all(
-            now is then
-            for function, was in self._functions
-            for now, then in zip(_state(function), was, strict=True)
-        )
+        for cell, was in self._cells:
+            if cell.cell_contents is not was:
+                return False
+        for function, (code, defaults, named) in self._functions:
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not named
+            ):
+                return False
+        return True
 
     def _open(self, one: Any) -> tuple[Any, _Plan]:
         """What stands for it, and how it is made again of what is given."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._evaluated import each_input_once
 
 from ._choice import linear_for
 from ._implicit import answer
@@ -20,6 +21,7 @@ from ._unknowns import Unknowns, as_arguments
 __all__ = ["fixed_point", "root"]
 
 
+@each_input_once
 def root(
     fun: Callable[..., Any],
     x0: Any,

@@ -33,10 +33,40 @@ void fetch_row(const Item* row, int64_t width) {
   for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
 }
 
+// Rows of a few elements that lie side by side: a width that the compiler knows is no call of memcpy.
+template <int Width, class Item>
+void gather_short_rows(Item* out, const Item* base, const Places& p, int64_t begin, int64_t end) {
+  const int64_t keys = static_cast<int64_t>(p.index.size());
+  for (int64_t row = begin; row < end;) {
+    const int64_t b = row / keys, last = std::min(end, (b + 1) * keys);
+    const Item* from = base + p.outer[b];
+    const int64_t* index = p.index.data() - b * keys;
+    const int64_t far = std::max(row, std::min(last, (b + 1) * keys - kAhead));
+    for (; row < far; ++row) {
+      __builtin_prefetch(from + index[row + kAhead], 0, 2);
+      std::memcpy(out + row * Width, from + index[row], Width * sizeof(Item));
+    }
+    for (; row < last; ++row)
+      std::memcpy(out + row * Width, from + index[row], Width * sizeof(Item));
+  }
+}
+
 template <class Item>
 void gather_rows(Item* out, const Item* base, const Places& p, int64_t begin, int64_t end) {
   const int64_t keys = static_cast<int64_t>(p.index.size());
   const int64_t width = static_cast<int64_t>(p.inner.size());
+  if (p.inner_dense && width <= 4) {
+    switch (width) {
+      case 1:
+        return gather_short_rows<1>(out, base, p, begin, end);
+      case 2:
+        return gather_short_rows<2>(out, base, p, begin, end);
+      case 3:
+        return gather_short_rows<3>(out, base, p, begin, end);
+      default:
+        return gather_short_rows<4>(out, base, p, begin, end);
+    }
+  }
   int64_t b = begin / keys, k = begin % keys;
   for (int64_t row = begin; row < end; ++row) {
     const Item* from = base + p.outer[b] + p.index[k];
@@ -123,11 +153,56 @@ struct Piece {
   int64_t b0, b1, a0, a1;
 };
 
+// Whole rows of a few elements that lie side by side. Keys that follow each other often name the same
+// row, whose sum then stays in registers: by a stack of types, since an array would go through memory.
+template <Reduce How, int Width, class T>
+struct ShortRow {
+  using A = Arithmetic<T>;
+  T first;
+  ShortRow<How, Width - 1, T> rest;
+  void load(const T* row) { first = row[0], rest.load(row + 1); }
+  void store(T* row) const { row[0] = first, rest.store(row + 1); }
+  void take(const T* from) {
+    first = A::store(combine<How>(A::load(first), A::load(from[0])));
+    rest.take(from + 1);
+  }
+};
+template <Reduce How, class T>
+struct ShortRow<How, 0, T> {
+  void load(const T*) {}
+  void store(T*) const {}
+  void take(const T*) {}
+};
+
+template <Reduce How, int Width, class T>
+void scatter_short_rows(T* base, const T* src, const Places& p, Piece piece) {
+  const int64_t keys = static_cast<int64_t>(p.index.size());
+  for (int64_t b = piece.b0; b < piece.b1; ++b) {
+    T* block = base + p.outer[b];
+    const T* from = src + b * keys * Width;
+    for (int64_t k = 0; k < keys;) {
+      const int64_t row = p.index[k];
+      ShortRow<How, Width, T> sum;
+      sum.load(block + row);
+      do sum.take(from + k * Width);
+      while (++k < keys && p.index[k] == row);
+      sum.store(block + row);
+    }
+  }
+}
+
 template <Reduce How, class T>
 void scatter_piece(T* base, const T* src, bool one, const Places& p, Piece piece) {
   using A = Arithmetic<T>;
   const int64_t keys = static_cast<int64_t>(p.index.size());
   const int64_t width = static_cast<int64_t>(p.inner.size());
+  if constexpr (How == Reduce::Add) {
+    const bool whole = !one && p.inner_dense && piece.a0 == 0 && piece.a1 == width;
+    if (whole && width == 1) return scatter_short_rows<How, 1>(base, src, p, piece);
+    if (whole && width == 2) return scatter_short_rows<How, 2>(base, src, p, piece);
+    if (whole && width == 3) return scatter_short_rows<How, 3>(base, src, p, piece);
+    if (whole && width == 4) return scatter_short_rows<How, 4>(base, src, p, piece);
+  }
   for (int64_t b = piece.b0; b < piece.b1; ++b) {
     for (int64_t k = 0; k < keys; ++k) {
       T* to = base + p.outer[b] + p.index[k];

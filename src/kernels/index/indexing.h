@@ -7,13 +7,31 @@
 // ops/index/offsets.h, which makes them.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "tensor/dtype.h"
 
 namespace adjoint {
 
-using Offsets = std::vector<int64_t>;
+// Lists that are written before they are read: their memory is not cleared first.
+template <class T>
+struct Uncleared : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = Uncleared<U>;
+  };
+  template <class U, class... Given>
+  void construct(U* place, Given&&... given) {
+    if constexpr (sizeof...(Given) == 0) {
+      ::new (static_cast<void*>(place)) U;
+    } else {
+      ::new (static_cast<void*>(place)) U(std::forward<Given>(given)...);
+    }
+  }
+};
+using Offsets = std::vector<int64_t, Uncleared<int64_t>>;
 
 struct Places {
   Offsets outer{0}, index, inner{0};

@@ -155,6 +155,24 @@ Tensor broadcast_dense(T t, Span shape) {
   return contiguous(on_storage(t->storage, shape, strides, t.offset(), t.dtype()));
 }
 
+// offsets[i] = index[i] * stride, or that much more, where a negative index counts from the end.
+static void set_offsets(int64_t* offsets, const int64_t* index, int64_t n, int64_t size,
+                        int64_t stride, int dim, bool add) {
+  // Whether one is outside, or counts from the end, is asked once for all: by their signs.
+  uint64_t signs = 0;
+  const uint64_t last = static_cast<uint64_t>(size) - 1, by = static_cast<uint64_t>(stride);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t k = static_cast<uint64_t>(index[i]);
+    signs |= k | (last - k);
+    offsets[i] = static_cast<int64_t>(k * by + (add ? static_cast<uint64_t>(offsets[i]) : 0));
+  }
+  if (static_cast<int64_t>(signs) >= 0) return;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t k = checked_index(index[i], size, dim);
+    offsets[i] += (k - index[i]) * stride;
+  }
+}
+
 IndexPlan plan_index(T t, const Tensors& given) {
   // One mask for all axes: flat positions, without a detour by coordinates.
   if (given.size() == 1 && given[0] && is_mask(given[0].dtype()) && t.ndim() > 0 &&
@@ -191,12 +209,13 @@ IndexPlan plan_index(T t, const Tensors& given) {
     set_inner(&plan.places, inner, inner_strides);
   }
   Offsets& offsets = plan.places.index;
-  offsets.assign(n, 0);
+  offsets.resize(n);
+  if (!count) std::fill(offsets.begin(), offsets.end(), 0);
   for (int d = 0; d < t.ndim(); ++d) {
     if (!indices[d]) continue;
     Tensor values = as_int64(indices[d], shape);
     const int64_t *p = values.data<int64_t>(), size = t.size(d), stride = any ? t.stride(d) : 0;
-    for (int64_t i = 0; i < n; ++i) offsets[i] += checked_index(p[i], size, d) * stride;
+    set_offsets(offsets.data(), p, n, size, stride, d, d != first);
   }
   plan.shape = outer;
   for (int64_t s : shape) plan.shape.push_back(s);

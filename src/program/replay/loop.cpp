@@ -122,6 +122,11 @@ int64_t loop_backward(const Program& p, const BackForm& form, const Tape& tape, 
       size_t place = first + static_cast<size_t>(step) * each + static_cast<size_t>(k);
       rest.push_back(tape.at(place, input_of(p, given.size() + rest.size())));
     }
+    for (int k : form.kept) {
+      size_t place = first + static_cast<size_t>(step) * each + static_cast<size_t>(k);
+      if (step > 0) tape.fetch_memory(place - each);
+      if (step > 1) tape.fetch_storage(place - 2 * each);
+    }
     Tensors found = run(p, given, rest);
     bool same = true;
     for (size_t k = 0; k < found.size(); ++k) {

@@ -86,3 +86,37 @@ def test_second_derivatives_stay_below_their_bound(name):
             ad.autograd.grad(g.sum(), x)
             assert f.evaluator.count - before <= told.second_most
             assert str(told.second_most) in str(told)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_jacobian_by_forward_mode_is_verified_once(compiled):
+    f = ad.external(lambda v: np.exp(-v) * np.cumsum(v))
+    slopes = ad.func.jacfwd(lambda v: f(v * 2))
+    slopes = ad.compile(slopes) if compiled else slopes
+    for turn in range(4):
+        x, before = ad.tensor(np.linspace(1, 2, 3) + turn / 100), f.evaluator.count
+        found = slopes(x)
+        told = f.cost((2 * x).requires_grad_())
+    assert f.evaluator.count - before == told.forward + told.vjp < told.forward + 3 * told.jvp
+    v = 2 * x.numpy()
+    truth = np.diag(-np.exp(-v) * np.cumsum(v)) + np.exp(-v)[:, None] * np.tri(3)
+    np.testing.assert_allclose(found.numpy(), 2 * truth, rtol=1e-8)
+
+
+def test_a_solver_evaluates_a_slow_function_once_at_a_point(monkeypatch):
+    monkeypatch.setattr("adjoint._evaluated._LONG", -1.0)
+    seen = []
+
+    def model(v):
+        seen.append(v.tobytes())
+        return np.exp(-v[0] * np.arange(5.0)) * v[1]
+
+    f = ad.external(model, derivative=ad.differences.Central(step=1e-5), verify=False)
+    data = f(ad.tensor([0.5, 2.0], dtype=ad.float64))
+    seen.clear()
+    fit = ad.optimize.least_squares(lambda v: f(v) - data, ad.tensor([1.0, 1.0]).double())
+    repeated = 1  # at its first derivative: does it give the same again?
+    assert len(seen) == len(set(seen)) + repeated and np.allclose(fit.x, [0.5, 2.0])
+    before = len(seen)
+    f(fit.x), f(fit.x)  # outside of a solver every call is one
+    assert len(seen) == before + 2

@@ -168,3 +168,24 @@ def test_what_is_kept_is_bounded_and_functions_of_one_run_are_not_held(
     assert len(_often._programs) <= _often._KEPT
     gc.collect()
     assert len(_often._builders) <= 4 + 8
+
+
+GLOBAL = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
+
+
+def test_tensors_from_outside_the_closure_get_their_gradients_in_every_run() -> None:
+    for turn in range(5):
+        a = ad.tensor([float(turn), 2.0], dtype=ad.float64, requires_grad=True)
+        x = least(lambda v: ((v - a * GLOBAL) ** 2).sum())
+        by_a, by_global = ad.autograd.grad(x.sum(), (a, GLOBAL))
+        assert np.allclose(by_a, GLOBAL.detach()) and np.allclose(by_global, a.detach())
+
+
+def test_an_answer_by_recordings_has_second_derivatives_and_several_passes() -> None:
+    for turn in range(5):
+        a = ad.tensor([1.0 + turn, 2.0], dtype=ad.float64, requires_grad=True)
+        x = least(lambda v: ((v - a**3) ** 2).sum())
+        once, again = (ad.autograd.grad(x.sum(), a, retain_graph=True)[0] for _ in range(2))
+        assert np.array_equal(once, again) and np.allclose(once, (3 * a**2).detach())
+        (slope,) = ad.autograd.grad(x.sum(), a, create_graph=True)
+        assert np.allclose(ad.autograd.grad(slope.sum(), a)[0], (6 * a).detach())

@@ -210,3 +210,23 @@ def test_complex_numbers_lie_where_integers_of_their_size_may_not() -> None:
     assert ad.nn.functional.pad(x[None], (1, 0), mode="reflect").tolist() == [
         [3 + 4j, 1 + 2j, 3 + 4j, 5 + 6j]
     ]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("width", range(1, 6))
+def test_rows_of_a_few_elements_are_read_and_added_in_order(width: int, dtype: str) -> None:
+    rng = np.random.default_rng(width)
+    for rows, keys in ((1, 9), (7, 0), (7, 70), (40, 41)):
+        x = (5 * rng.normal(size=(2, rows, width))).astype(dtype)
+        values = (5 * rng.normal(size=(keys, width))).astype(dtype)
+        for index in (rng.integers(-rows, rows, keys), np.sort(rng.integers(0, rows, keys))):
+            at = ad.tensor(index)
+            assert np.array_equal(ad.tensor(x)[:, at], x[:, index])
+            summed = ad.tensor(x[0]).index_put((at,), ad.tensor(values), accumulate=True)
+            wanted = x[0].copy()
+            for k, value in zip(index, values, strict=True):
+                wanted[k] += value
+            assert np.array_equal(summed, wanted)
+    for outside in (rows, -rows - 1, 2**62, -(2**63)):
+        with pytest.raises(IndexError, match=f"index {outside} is out of bounds"):
+            ad.tensor(x)[:, ad.tensor([0, outside, 1])]
