@@ -262,11 +262,14 @@ def test_a_node_shows_the_time_of_its_call_where_a_profile_saw_it(
     assert "time, forward" in page.inner_text("body")
 
 
-def test_the_flame_page_opens_a_box_and_has_both_directions(tmp_path: Path, visit: Visit) -> None:
+def test_the_flame_page_opens_a_box_and_has_both_directions(
+    tmp_path: Path, visit: Visit, picture: Picture
+) -> None:
     x = ad.ones(100, 100, requires_grad=True)
     with ad.profile() as p:
         (x @ x).exp().sum().backward()
     page = visit(Path(p.save(tmp_path / "profile.html")))
+    picture(page, "profile")
     assert {"forward", "backward"} <= set(page.locator("#flame .box").all_inner_texts())
     page.click("#flame .box.backward >> nth=0")
     assert page.evaluate("() => adjointPage.chosen.title") == "backward"

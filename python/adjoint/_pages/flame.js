@@ -61,7 +61,7 @@ class FlamePage {
         make(
           "button",
           {
-            class: `box ${kind}`,
+            class: `box ${kind}${width < 0.02 ? " thin" : ""}`,
             style: `left:${100 * left}%;width:${100 * width}%;top:${26 * level}px`,
             title: `${box.title}: ${formatSeconds(box.seconds)}, ${share} %`,
             onclick: () => this.show(box),

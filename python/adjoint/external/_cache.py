@@ -125,8 +125,8 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 # Methods that change what they belong to: a function with such a name may keep a log in a global.
-_CHANGING = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem"}
-_CHANGING |= {"remove", "discard", "clear", "sort", "write"}
+_CHANGING = {"append", "extend", "insert", "update", "setdefault", "pop", "popitem"}
+_CHANGING |= {"remove", "discard", "clear", "write"}
 
 
 def _globals_of(function: FunctionType) -> list[Any]:

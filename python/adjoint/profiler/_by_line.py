@@ -199,8 +199,9 @@ def profile() -> LineProfile:
     -----
     Calls are counted, and so are their bytes. What lasts less than a microsecond is timed once in
     about sixteen times, and what is passed over is taken to last as long: so the program is less
-    than 5 % slower where operations take microseconds, and by a fifth in a loop of operations on
-    three numbers. It looks at the thread that started it, and at backward passes of that thread.
+    than 5 % slower where operations take microseconds, by a quarter in a loop of recorded
+    operations on three numbers, and by half or more where they are not recorded.
+    It looks at the thread that started it, and at backward passes of that thread.
 
     The page of a graph that was recorded inside (``adjoint.graph(y).save("graph.html")``) shows how
     long the call took that made each node.

@@ -391,7 +391,7 @@ void Capture::let_go(size_t from) {
     ++ours[t->storage];
     if (t->base) ++views[t->base];
   }
-  size_t left = from, bytes = 0, before = old_bytes_ + fresh_bytes_;
+  size_t left = from, bytes = 0;
   std::vector<int> gone;
   for (size_t k = from; k < alive_.size(); ++k) {
     int reg = alive_[k];
@@ -415,10 +415,7 @@ void Capture::let_go(size_t from) {
   }
   young_ = left;
   old_bytes_ = from ? old_bytes_ + bytes : bytes;
-  if (!from) {
-    kept_bytes_ = bytes;
-    found_much_ = bytes < before - before / 8;
-  }
+  if (!from) kept_bytes_ = bytes;
   fresh_bytes_ = 0;
 }
 
@@ -426,9 +423,7 @@ void Capture::let_go_sometimes() {
   constexpr size_t kYoung = 1 << 20, kMuch = 4 << 20;  // bytes
   if (fresh_bytes_ < kYoung) return;
   // A walk over all registers, in a small part of the time in which so much memory was written.
-  // What is in a graph stays: where the last walk found little, the next one comes when there is twice as much.
-  size_t more = found_much_ ? kept_bytes_ / 8 : kept_bytes_;
-  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, more);
+  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, kept_bytes_ / 8);
   let_go(all ? 0 : young_);
 }
 

@@ -156,7 +156,6 @@ class Capture final : public Recorder {
   size_t fresh_bytes_ = 0;  // of those
   size_t old_bytes_ = 0;    // of the others, when it looked
   size_t kept_bytes_ = 0;   // of all, when it looked at all
-  bool found_much_ = true;  // and whether it let go of an eighth of it
   std::vector<Memory> roots_;
   // By header and by storage: registers of those that let_go() has found alive, and of younger ones.
   Lookup registers_at_{128}, storages_at_{128}, young_registers_at_{128}, young_storages_at_{128};

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adjoint import _mpiexec
 from tests.children import WITH_CHECKOUT
 from tests.unit.distributed.launching import check
 
@@ -38,15 +39,14 @@ def test_a_run_goes_on_with_another_number_of_ranks(
 
 
 def test_a_plain_mpiexec_starts_ranks_too() -> None:
-    settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     code = (
         "import adjoint as ad, adjoint.distributed as dist; dist.init_process_group('mpi')\n"
-        "x = ad.ones(1); dist.all_reduce(x); print(x.item())\n"
+        "x = ad.ones(1); dist.all_reduce(x); print(x.item(), flush=True); dist.barrier()\n"
         "assert x.item() == 1, 'only one rank fails, by an error'"
     )
     done = subprocess.run(
-        ["mpiexec", "-n", "2", "--oversubscribe", sys.executable, "-c", code],
-        env=WITH_CHECKOUT | settings,
+        [str(_mpiexec.find()), "-n", "2", sys.executable, "-c", code],
+        env=WITH_CHECKOUT | _mpiexec.OPEN_MPI,
         capture_output=True,
         text=True,
         timeout=60,

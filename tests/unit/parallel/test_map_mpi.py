@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adjoint import _mpiexec
 from tests.children import WITH_CHECKOUT
 
 pytestmark = [
@@ -86,13 +87,13 @@ if __name__ == "__main__":
 
 
 def mpiexec(count: int, *command: str) -> str:
-    launch = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
+    launch = [str(_mpiexec.find()), "-n", str(count)]
     done = subprocess.run(
         [*launch, sys.executable, *command],
         capture_output=True,
         text=True,
         timeout=120,
-        env=WITH_CHECKOUT,
+        env=WITH_CHECKOUT | _mpiexec.OPEN_MPI,
         check=False,
     )
     assert done.returncode == 0, done.stderr
