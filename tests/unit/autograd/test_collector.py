@@ -529,7 +529,7 @@ def test_the_graph_of_a_recorded_call_is_left_to_full_collections() -> None:
         x = ad.ones(3, requires_grad=True)
         first = cycle(x)
         links = ad._core._back_links()
-        second = cycle(x)  # one such call waits at a time, of any others the collector hears at once
+        second = cycle(x)  # one waits at a time; of others the collector hears
         told = ad._core._back_links() > links or not ad._core._knows_collector()
         gc.collect()
         print(links, told, first(), second(), ad._core._back_links())
