@@ -45,6 +45,8 @@ OTHER_MEANINGS = {
     "src/ops/index/offsets.cpp": ("index", "part of a message"),
     "src/dispatch/schema.cpp": ("any", "a type of arguments"),
     "src/program/passes/listing.cpp": ("alias", "a kind of instruction"),
+    "src/program/fuse/chains.cpp": ("add sub mul", "names of kernels"),
+    "src/program/fuse/row_loops.cpp": ("add sub mul", "names of kernels"),
     "src/program/native/lanes.h": ("add ceil floor select sqrt trunc", "instructions of LLVM"),
 }
 
