@@ -205,11 +205,14 @@ bool has_operand_rule(const Op& op) {
   return !operands::is_private(op) || op.is_elementwise || operands::rules().count(op.full_name);
 }
 
+void refuse_operands(const Op& op) {
+  value_error("`", op.name, "` may not stand in a file: it trusts its operands");
+}
+
 void check_operands(const Call& c) {
   if (!operands::is_private(c.op) || c.op.is_elementwise) return;
   auto found = operands::rules().find(c.op.full_name);
-  if (found == operands::rules().end())
-    value_error("`", c.op.name, "` may not stand in a file: it trusts its operands");
+  if (found == operands::rules().end()) refuse_operands(c.op);
   Uncaptured quiet;
   GradMode off(false);
   if (!found->second(c)) value_error("operands of `", c.op.name, "` do not fit one another");

@@ -13,6 +13,7 @@ namespace adjoint {
 void check_operands(const Call& c);
 // Whether a file may hold the op at all: a public one, an elementwise one, or one with a rule.
 bool has_operand_rule(const Op& op);
+[[noreturn]] void refuse_operands(const Op& op);
 
 namespace operands {
 

@@ -147,6 +147,7 @@ PyObject* call_op(PyObject*, PyObject* const* args, Py_ssize_t n) {
     const char* name = n == 3 ? PyUnicode_AsUTF8(args[0]) : nullptr;
     if (!name || !PyList_Check(args[2])) type_error("_call_op(name, in_place, args)");
     const Op& op = find_op(name);
+    if (!has_operand_rule(op)) refuse_operands(op);
     const auto& arguments = op.schema.arguments;
     if (PyList_GET_SIZE(args[2]) != static_cast<Py_ssize_t>(arguments.size()))
       value_error("`", name, "` takes ", arguments.size(), " arguments, not ",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adjoint.cli import launch
+from adjoint.cli import _slurm, launch
 
 
 def program(path: Path) -> str:
@@ -62,4 +62,4 @@ def test_a_task_of_srun_is_a_rank(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert launch._is_rank_of_srun() is is_rank
+    assert _slurm.is_task() is is_rank
