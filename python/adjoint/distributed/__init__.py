@@ -37,6 +37,7 @@ from ._gathering import (
     reduce_scatter_tensor,
     scatter,
 )
+from ._grad_bucket import GradBucket
 from ._group import ProcessGroup
 from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import (
@@ -78,6 +79,7 @@ __all__ = [
     "DistNetworkError",
     "DistStoreError",
     "FileStore",
+    "GradBucket",
     "GroupMember",
     "HashStore",
     "P2POp",

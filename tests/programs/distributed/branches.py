@@ -58,7 +58,7 @@ def main():
         if rank == 0:
             print(str(error)[:60])
 
-    def doubled(state, bucket):
+    def doubled(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
         return future.then(lambda done: done.value()[0] / size * 2)
 

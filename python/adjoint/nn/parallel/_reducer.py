@@ -14,40 +14,7 @@ from adjoint import Tensor, _core
 from adjoint import distributed as dist
 from adjoint.nn.parallel._buckets import Bucket, buckets_of, reduce_sparse
 
-__all__ = ["GradBucket", "Reducer"]
-
-
-class GradBucket:
-    """What a communication hook gets: gradients that are reduced together."""
-
-    def __init__(self, bucket: Bucket, flat: Tensor, is_last: bool) -> None:
-        self._bucket = bucket
-        self._flat = flat
-        self._is_last = is_last
-
-    def index(self) -> int:
-        """Its number."""
-        return self._bucket.index
-
-    def buffer(self) -> Tensor:
-        """All gradients in one row."""
-        return self._flat.view(-1)
-
-    def set_buffer(self, buffer: Tensor) -> None:
-        """Put another row in its place."""
-        self._flat = buffer
-
-    def gradients(self) -> list[Tensor]:
-        """The gradients, with their shapes."""
-        return [self._flat] if self._bucket.is_alone else self._bucket.views()
-
-    def parameters(self) -> list[Tensor]:
-        """The parameters."""
-        return list(self._bucket.parameters)
-
-    def is_last(self) -> bool:
-        """Whether it is the last of this pass."""
-        return self._is_last
+__all__ = ["Reducer"]
 
 
 class Reducer:
@@ -77,7 +44,7 @@ class Reducer:
         self._began = False  # a hook of this pass has run
         self._next = 0  # the bucket that is reduced next
         self._ready: set[int] = set()
-        self.hook: Callable[[Any, GradBucket], Any] | None = None
+        self.hook: Callable[[Any, dist.GradBucket], Any] | None = None
         self.hook_state: Any = None
         self.divisor = dist.get_world_size(group)
         # A hook must not keep the module alive that it belongs to.
@@ -157,7 +124,7 @@ class Reducer:
                 bucket.work = (dist.all_reduce(flat, group=self._group, async_op=True), flat)
             else:
                 last = bucket.index == len(self.buckets) - 1
-                given = GradBucket(bucket, flat, last)
+                given = dist.GradBucket(bucket, flat, last)
                 bucket.work = (self.hook(self.hook_state, given), None)
 
     # --- at its end -------------------------------------------------------------------------------

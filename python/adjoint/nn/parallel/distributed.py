@@ -16,7 +16,7 @@ from adjoint._tensor.device import require_cpu
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 from adjoint.nn.modules.module import Module
 from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
-from adjoint.nn.parallel._reducer import GradBucket, Reducer
+from adjoint.nn.parallel._reducer import Reducer
 
 __all__ = ["DistributedDataParallel"]
 
@@ -253,7 +253,7 @@ class DistributedDataParallel(Module, Joinable):
         """The ranks."""
         return self.process_group
 
-    def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Any]) -> None:
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, dist.GradBucket], Any]) -> None:
         """Let a function average gradients: ``hook(state, bucket)`` returns a future of them."""
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
