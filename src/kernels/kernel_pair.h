@@ -1,12 +1,13 @@
 // Two functions of one argument that take little more time together than one of them alone: sin and
-// cos, which share their reduction. Read kernel.h first; next: kernels/isa/sin_and_cos.cpp.
+// cos, which share their reduction, gelu and its derivative. Read kernel.h first; next:
+// kernels/isa/sin_and_cos.cpp, kernels/isa/gelu_and_slope.cpp.
 #pragma once
 #include "kernels/kernel.h"
 
 namespace adjoint {
 
-// `product` is x * second(y) as one kernel, which gradients of the first are made of. All give the
-// same bits this way and by themselves.
+// `product` is x * second(y) as one kernel, which gradients of the first are made of; `second` may be
+// null, where nobody wants it by itself. All give the same bits this way and by themselves.
 struct KernelPair {
   const Kernel *first, *second, *product;
   Loop loop[kDTypes] = {};  // p[0] and p[1] are the outputs, p[2] is the input

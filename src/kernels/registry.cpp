@@ -98,9 +98,10 @@ const KernelPair* kernel_pairs(int* count) {
   static const std::vector<KernelPair> pairs = [] {
     std::vector<KernelPair> found;
     for (const auto& [name, e] : table().pairs) {
-      KernelPair pair{find_kernel(e.first), find_kernel(e.second), find_kernel(e.product)};
+      KernelPair pair{find_kernel(e.first), e.second ? find_kernel(e.second) : nullptr,
+                      find_kernel(e.product)};
       std::copy_n(e.loop[static_cast<int>(active_isa())], kDTypes, pair.loop);
-      if (pair.first && pair.second && pair.product) found.push_back(pair);
+      if (pair.first && pair.product) found.push_back(pair);
     }
     return found;
   }();

@@ -138,7 +138,7 @@ struct Pace {
 
 struct Program {
   mutable Pace pace;
-  std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
+  std::shared_ptr<Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;
   std::vector<Instruction> code;

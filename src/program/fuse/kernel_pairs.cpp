@@ -1,4 +1,5 @@
-// Functions of one argument that are computed together: sin(x), and the cos(x) in its gradient.
+// Functions of one argument that are computed together: sin(x), and the cos(x) in its gradient. A product of the second
+// with one is the second itself.
 // Read kernels/kernel_pair.h and tiles.h first.
 #include <map>
 
@@ -27,7 +28,7 @@ const std::map<Loop, Part>& parts_of_pairs() {
         int k = static_cast<int>(d);
         if (!p->loop[k]) continue;
         found.emplace(p->first->loop[k], Part{Part::First, p, d});
-        found.emplace(p->second->loop[k], Part{Part::Second, p, d});
+        if (p->second) found.emplace(p->second->loop[k], Part{Part::Second, p, d});
         found.emplace(p->product->loop[k], Part{Part::Product, p, d});
       }
     }
@@ -51,12 +52,13 @@ void TileBuilder::join_pairs() {
   for (size_t k = 0; k < calls_.size(); ++k) {
     auto part = parts.find(calls_[k].loop);
     if (part == parts.end()) continue;
-    bool product = part->second.what == Part::Product;
-    int argument = operands_of(calls_[k])[product ? 1 : 0], at = static_cast<int>(k);
+    auto what = part->second.what;
+    int argument = operands_of(calls_[k])[what == Part::Product ? 1 : 0], at = static_cast<int>(k);
     Found& f = found.try_emplace({argument, part->second.pair}, Found{part->second}).first->second;
-    if (product)
+    if (what == Part::Product && is_one(operands_of(calls_[k])[0])) what = Part::Second;
+    if (what == Part::Product)
       f.products.push_back(at);
-    else if (int& first = f.at[part->second.what]; first < 0)
+    else if (int& first = f.at[what]; first < 0)
       first = at;
   }
   std::map<int, Call> before;  // calls that are made first, by the call that they precede

@@ -2,6 +2,7 @@
 #include "program/passes/pipeline.h"
 
 #include "program/fuse/fuse.h"
+#include "program/passes/early_slopes.h"
 #include "program/passes/fold.h"
 #include "program/passes/simplify.h"
 #include "program/passes/recompute.h"
@@ -22,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"fold", [](Program& p, const Origin&) { fold(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
     {"keep", [](Program& p, const Origin&) { keep_unfused(p); }},
+    {"slopes", [](Program& p, const Origin&) { compute_slopes_early(p); }},
     {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"number", [](Program& p, const Origin&) { renumber(p); }},
