@@ -273,11 +273,33 @@ void check_extents(const Problem& p) {
                                   "]: an axis is longer than 2147483647; split it");
 }
 
+// Products of one matrix with many vectors are one product of two matrices, whose rows are those of
+// the batch: what per-sample gradients of a layer come down to.
+struct OneProduct {
+  bool found = false;
+  Matrix a, b;
+  int64_t n;
+};
+OneProduct as_one_product(int64_t batch, int64_t m, int64_t n, const Matrix& a,
+                          int64_t a_batch_stride, const Matrix& b, int64_t b_batch_stride,
+                          int64_t c_batch_stride, int64_t ldc) {
+  if (batch <= 1 || batch > INT32_MAX) return {};
+  if (n == 1 && a_batch_stride == 0 && ldc == 1 && c_batch_stride >= m)
+    return {true, {b.data, b_batch_stride, b.row_stride}, {a.data, a.col_stride, a.row_stride}, m};
+  if (m == 1 && b_batch_stride == 0 && c_batch_stride >= n)
+    return {true, {a.data, a_batch_stride, a.col_stride}, b, n};
+  return {};
+}
+
 }  // namespace
 
 void gemm_batch(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Matrix a,
                 int64_t a_batch_stride, Matrix b, int64_t b_batch_stride, void* c,
                 int64_t c_batch_stride, int64_t ldc, Scale alpha, Scale beta) {
+  if (OneProduct one =
+          as_one_product(batch, m, n, a, a_batch_stride, b, b_batch_stride, c_batch_stride, ldc);
+      one.found)
+    return gemm(dtype, batch, one.n, k, one.a, one.b, c, c_batch_stride, alpha, beta);
   const Problem first{dtype, m, n, k, a, b, static_cast<char*>(c), ldc, alpha, beta};
   if (batch == 0 || m == 0 || n == 0) return;
   check_extents(first);

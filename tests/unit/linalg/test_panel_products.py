@@ -85,3 +85,25 @@ def test_a_bias_is_added_as_to_a_matrix_that_starts_with_it(shape: tuple[int, in
     assert bool((got == ad.addmm(b, x, w.t())).all())
     spread = b.repeat_interleave(2)[::2]  # the same numbers, apart in memory
     assert bool((got == ad.nn.functional.linear(x, w, spread)).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16", "int64"])
+@pytest.mark.parametrize("batch", [2, 7, 64])
+def test_vectors_that_share_a_matrix_are_those_of_single_products(dtype: str, batch: int) -> None:
+    """A matrix that is the same in the whole batch, times one column or row of each entry."""
+    rng = np.random.default_rng(1)
+    kind = getattr(ad, dtype)
+    w, x, start = (
+        ad.from_numpy(rng.standard_normal(s) * 4).to(kind)
+        for s in ((20, 33), (33, batch, 2), (batch, 20, 1))
+    )
+    # columns of a matrix, far apart in memory, and rows of its transpose
+    vectors = x[:, :, :1].transpose(0, 1)
+    columns = ad.bmm(w.expand(batch, 20, 33), vectors)
+    sums = ad.baddbmm(start, w.expand(batch, 20, 33), vectors, beta=2)
+    rows = ad.bmm(vectors.transpose(1, 2), w.t().expand(batch, 33, 20))
+    for k in range(batch):
+        single = ad.mm(w, vectors[k])
+        spread = 0.0 if dtype == "int64" else 2e-2 if dtype == "float16" else 1e-4
+        for found in (columns[k], rows[k].t(), sums[k] - 2 * start[k]):
+            ad.testing.assert_close(found, single, rtol=spread, atol=spread)
