@@ -111,6 +111,60 @@ void run_rows(const TileLoops& f, const TileLoops::RowLoop& r, char* const* data
   }
 }
 
+// Memory of the next tile, fetched while this one is computed. The loops of a tile take turns, so that
+// the processor sees no stream: the first to read waits for memory, the last to write does, and those
+// between have no use for it.
+class Ahead {
+ public:
+  Ahead(const TileLoops& f, char* const* data) : loops_(static_cast<int64_t>(f.actions.size())) {
+    for (size_t k = 0; k < f.places.size() && count_ < kMost; ++k) {
+      const Place& p = f.places[k];
+      const auto item = static_cast<int64_t>(item_size(p.dtype));
+      if (p.way == Way::Flat && p.sum < 0 && f.numel * item >= kFar)
+        streams_[count_++] = {data[k], item, p.written};
+    }
+  }
+  // The next tile has these positions.
+  void start(int64_t position, int64_t n) {
+    position_ = position;
+    n_ = n;
+    stream_ = done_ = 0;
+    int64_t lines = 0;
+    for (int k = 0; k < count_; ++k) lines += n * streams_[k].item / kLine;
+    share_ = (lines + loops_ - 1) / loops_;
+  }
+  // A part of it, before each loop.
+  void fetch_some() {
+    for (int64_t left = share_; stream_ < count_;) {
+      const Stream& s = streams_[stream_];
+      const char* from = s.data + position_ * s.item;
+      const int64_t bytes = n_ * s.item;
+      for (; left > 0 && done_ < bytes; --left, done_ += kLine) {
+        if (s.written)
+          __builtin_prefetch(from + done_, 1);
+        else
+          __builtin_prefetch(from + done_, 0);
+      }
+      if (done_ < bytes) return;
+      ++stream_;
+      done_ = 0;
+    }
+  }
+
+ private:
+  static constexpr int kMost = 6;
+  static constexpr int64_t kFar = 512 << 10;  // bytes of a tensor that is beyond the inner caches
+  static constexpr int64_t kLine = 64;
+  struct Stream {
+    const char* data;
+    int64_t item;
+    bool written;
+  };
+  Stream streams_[kMost];
+  int count_ = 0, stream_ = 0;
+  int64_t loops_, position_ = 0, n_ = 0, share_ = 0, done_ = 0;
+};
+
 // The same by machine code; of sums, what is summed goes through a block of memory as well.
 void run_native(const TileLoops& f, native::RangeFunction function, char* const* data,
                 int64_t begin, int64_t end, char* const* sums) {
@@ -289,6 +343,7 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
   auto block_of = [&](int sum) {
     return blocks + static_cast<size_t>(sum) * static_cast<size_t>(reduce::kBlock) * f.item;
   };
+  Ahead ahead(f, data);
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(f.tile, end - at), in_block = at % reduce::kBlock;
     if (f.by_rows) n = std::min(n, row - at % row);
@@ -306,8 +361,10 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
                                         : row_at(f, p, data[k], index);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
+    ahead.start(at + n, std::min(f.tile, end - at - n));
     for (const TileLoops::Action& s : f.actions) {
       if (s.in_next) continue;
+      ahead.fetch_some();
       if (s.loop) [[likely]] {
         if (s.chain >= 0)
           run_chain(f.chains[s.chain], arguments, n);
