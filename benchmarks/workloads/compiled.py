@@ -18,6 +18,7 @@ from benchmarks.workloads import (
     mlp,
     products,
     recurrence,
+    transformer,
     transforms,
 )
 from benchmarks.workloads.data import normal
@@ -37,6 +38,16 @@ def by_machine_code(setup: Setup) -> Setup:
 
     def prepare(lib: Any) -> Work:
         lib.compiler.set_native("always")
+        return by_program(setup)(lib)
+
+    return prepare
+
+
+def by_kernels(setup: Setup) -> Setup:
+    """The same without any machine code, as where llvmlite is not installed."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("never")
         return by_program(setup)(lib)
 
     return prepare
@@ -175,16 +186,19 @@ def pair(name: str, work: Setup, eager: Setup, mark: Mark, jax: Setup) -> list[W
     ]
 
 
+ELEMENTWISE_SECONDS = {1_000_000: 1.55e-3, 10_000_000: 17e-3}
+
+
 def elementwise_lines(n: int, speedup: float) -> list[Workload]:
     name = f"sin·exp expression, gradient, n={n:.0e}".replace("e+0", "e")
     setup = elementwise.setup(n)
-    lines = beside(name, setup, Mark(speedup=speedup), elementwise_jax(n))
+    work, mark = by_kernels(setup), Mark(ELEMENTWISE_SECONDS.get(n), speedup)
     inductor = elementwise_inductor(n)
     return [
-        *lines,
+        *pair(f"compiled: {name}", work, setup, mark, elementwise_jax(n)),
         Workload(
             f"compiled: {name}, beside torch.compile",
-            by_program(setup),
+            work,
             peer_setup=inductor,
             slow_start=True,
             first_call=True,
@@ -211,6 +225,22 @@ def native_elementwise(n: int, seconds: float) -> list[Workload]:
     return [native(name, setup, mark, elementwise_jax(n)), inductor]
 
 
+def language_model() -> list[Workload]:
+    """A training step, beside PyTorch and beside its compiler, which needs a minute for it."""
+    name, work, mark = f"compiled: {transformer.STEP}", by_program(transformer.step), 45e-3
+    return [
+        Workload(name, work, Mark(seconds=mark, speedup=1.3), peer_setup=transformer.step),
+        Workload(
+            f"{name}, beside torch.compile",
+            work,
+            Mark(speedup=1.0),
+            peer_setup=transformer.by_inductor,
+            slow_start=True,
+            first_call=True,
+        ),
+    ]
+
+
 WORKLOADS = (
     native("32 bodies, 100 steps", bodies.setup, Mark(seconds=150e-6), bodies.by_jax),
     native("scalar recurrence, 1,000 steps", recurrence.setup, Mark(seconds=20e-6), recurrence_jax),
@@ -226,6 +256,7 @@ WORKLOADS = (
     *beside("mass-spring, 200 steps", mass_spring.setup, Mark(speedup=40), mass_spring_jax),
     *elementwise_lines(1_000, 4.0),
     *elementwise_lines(1_000_000, 3.0),
+    *elementwise_lines(10_000_000, 3.0),
     *(
         line
         for name, ours, jax in (
@@ -243,4 +274,5 @@ WORKLOADS = (
             f"MLP, Adam step, batch {batch}", mlp.setup(batch), Mark(speedup=1.2), mlp.by_jax(batch)
         )
     ),
+    *language_model(),
 )

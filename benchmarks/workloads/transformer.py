@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.harness import Mark, Workload
 from benchmarks.workloads.data import normal
 
+STEP = "GPT, 4 layers of 128, 12x64 words, AdamW step"
 LAYERS, WIDTH, HEADS, LENGTH, BATCH, WORDS = 4, 128, 4, 64, 12, 65
 
 
@@ -60,15 +61,17 @@ class Model:
         return f.cross_entropy(scores.view(-1, WORDS), targets)
 
 
-def step(lib: Any) -> Callable[[], Any]:
+def step(lib: Any, compiled: Callable[[Any], Any] = lambda f: f) -> Callable[[], Any]:
+    """Loss, gradients and the optimizer's step; `compiled` is done to the loss."""
     model = Model(lib)
+    loss_of = compiled(model.loss)
     optimizer = lib.optim.AdamW(model.parameters, lr=1e-4)
     drawn = np.random.default_rng(0).integers(0, WORDS, (2, BATCH, LENGTH))
     rows, targets = lib.from_numpy(drawn[0]), lib.from_numpy(drawn[1].reshape(-1))
 
     def work() -> Any:
         optimizer.zero_grad()
-        loss = model.loss(rows, targets)
+        loss = loss_of(rows, targets)
         loss.backward()
         optimizer.step()
         return loss
@@ -76,7 +79,12 @@ def step(lib: Any) -> Callable[[], Any]:
     return work
 
 
+def by_inductor(torch: Any) -> Callable[[], Any]:
+    """The same with a loss that `torch.compile` has made, forward and backward."""
+    return step(torch, torch.compile)
+
+
 WORKLOADS = [
     Workload("causal attention 12x4x64x32, gradients", attention, Mark(speedup=1.3)),
-    Workload("GPT, 4 layers of 128, 12x64 words, AdamW step", step, Mark(speedup=1.3)),
+    Workload(STEP, step, Mark(speedup=1.3)),
 ]
