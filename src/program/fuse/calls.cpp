@@ -30,8 +30,15 @@ bool is_sum_of_columns(const reduce::Problem& p) {
          r.stride[0] > k.stride[k.count - 1];
 }
 
-void sum_columns(const reduce::Problem& p, char* out, char* data) {
+void sum_row(char* const* p, int64_t) {
+  const auto& problem = *reinterpret_cast<const reduce::Problem*>(p[0]);
+  reduce::loops(reduce::Sum, problem.dtype).row(p[2], problem.reduced.size[0], p[1], nullptr);
+}
+
+void sum_columns(char* const* q, int64_t) {
   static const Kernel& kernel = kernel_named("sum_columns");
+  const auto& p = *reinterpret_cast<const reduce::Problem*>(q[0]);
+  char *out = q[1], *data = q[2];
   const reduce::Axes& k = p.kept;
   const Loop loop = kernel.loop[static_cast<int>(p.dtype)];
   const int64_t columns = k.size[k.count - 1], outer = k.count == 2 ? k.size[0] : 1;
@@ -48,13 +55,12 @@ void sum_columns(const reduce::Problem& p, char* out, char* data) {
 
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
-  if (is_sum_of_row(problem))
-    return reduce::loops(reduce::Sum, problem.dtype)
-        .row(p[2], problem.reduced.size[0], p[1], nullptr);
-  if (is_sum_of_columns(problem)) return sum_columns(problem, p[1], p[2]);
   problem.out = p[1];
   problem.data = p[2];
   reduce::run(problem);
+}
+Loop quick_sum(const reduce::Problem& p) {
+  return is_sum_of_row(p) ? sum_row : is_sum_of_columns(p) ? sum_columns : sum_loop;
 }
 
 namespace {
