@@ -4,11 +4,13 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <variant>
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "kernels/short_rows.h"
+#include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 #include "program/native/block_plan.h"
 
@@ -65,6 +67,7 @@ constexpr size_t kNeighbours = 8;
 constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
 constexpr int64_t kVector = 16;         // elements of a cache line, or of two
 constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
+constexpr int64_t kFewCalls = 8;        // of a kernel for one sum
 constexpr size_t kMostLoops = 1 << 15;  // of a block, from which on tiles share theirs
 
 class Block final : public FusedLoops {
@@ -103,7 +106,7 @@ class Block final : public FusedLoops {
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
-  std::deque<RepeatedOperand> repeated_;
+  std::deque<std::variant<RepeatedOperand, SummedColumns, SummedRows>> told_;
   std::vector<std::shared_ptr<void>> calls_;
   Tensors like_;  // by result: a contiguous tensor of its shape, or none
   std::unique_ptr<char[]> memory_;
@@ -306,8 +309,37 @@ class BlockBuilder {
     fixed(part.what.get());
     point_to(part.to, 0);
     for (const Part::From& source : part.from) point_to(source.reg, source.offset);
-    const auto* sum = static_cast<const reduce::Problem*>(part.what.get());
-    loops_.push_back({part.loop == sum_loop ? quick_sum(*sum) : part.loop, at, 1});
+    std::optional<KernelSum> sum = kernel_sum_of(part);
+    if (sum && sum->calls <= kFewCalls) return add_sum(part, *sum);
+    loops_.push_back({part.loop, at, 1});
+  }
+  static std::optional<KernelSum> kernel_sum_of(const Part& part) {
+    if (part.loop == sum_loop)
+      return kernel_sum(*static_cast<const reduce::Problem*>(part.what.get()));
+    if (part.loop == fold_rows) return kernel_sum(*static_cast<const FoldedRows*>(part.what.get()));
+    return {};
+  }
+  void add_sum(const Part& part, const KernelSum& sum) {
+    const void* about = std::visit([&](const auto& a) { return shared(a); }, sum.about);
+    for (int64_t k = 0; k < sum.calls; ++k) {
+      size_t at = pointers_.size();
+      point_to(part.to, k * sum.to);
+      point_to(part.from[0].reg, part.from[0].offset + k * sum.from);
+      fixed(about);
+      loops_.push_back({sum.loop, at, sum.n});
+    }
+  }
+  // Where the block holds what loops are told: one for most that are told the same.
+  static constexpr std::ptrdiff_t kRecent = 32;
+  template <class T>
+  const void* shared(const T& about) {
+    auto& held = block_->told_;
+    auto recent = held.end() - std::min<std::ptrdiff_t>(kRecent, std::ssize(held));
+    for (; recent != held.end(); ++recent) {
+      const T* known = std::get_if<T>(&*recent);
+      if (known && std::memcmp(known, &about, sizeof about) == 0) return known;
+    }
+    return &std::get<T>(held.emplace_back(about));
   }
 
   void add_moving(Loop loop, const Part& part, uint32_t place, Range tile) {
@@ -507,7 +539,8 @@ class BlockBuilder {
     const int64_t length = f.shape[last], most = f.shape[last - 1];
     const Place& repeated = f.places[r.repeated];
     const auto bytes = length * static_cast<int64_t>(item_size(repeated.dtype));
-    block_->repeated_.push_back({length, repeated.strides[last - 1], r.row < 0 ? bytes : 0});
+    const void* about =
+        shared(RepeatedOperand{length, repeated.strides[last - 1], r.row < 0 ? bytes : 0});
     for (int64_t at = tile.start; at < tile.end;) {
       const int64_t rows = std::min((tile.end - at) / length, most - at / length % most);
       const Range part{at, at + rows * length};
@@ -518,7 +551,7 @@ class BlockBuilder {
       else
         point_to(f.places[r.row].reg, offset_at(f, f.places[r.row], at));
       point_to(repeated.reg, offset_at(f, repeated, at));
-      fixed(&block_->repeated_.back());
+      fixed(about);
       loops_.push_back({r.loop, first, rows});
       at = part.end;
     }
