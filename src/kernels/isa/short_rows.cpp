@@ -27,11 +27,45 @@ void repeat_elements(char* const* p, int64_t n) {
   }
 }
 
+// The same for rows of so many vectors; one row for all stays in registers.
+template <class T, int Vectors, class F>
+ADJOINT_INLINE void with_repeated_vectors(char* const* p, int64_t n, F f) {
+  using V = VecOf<T>;
+  const auto& g = *reinterpret_cast<const RepeatedOperand*>(p[3]);
+  T* out = reinterpret_cast<T*>(p[0]);
+  const char *rows = p[1], *in = p[2];
+  V row[Vectors];
+  auto read = [&] {
+    for (int k = 0; k < Vectors; ++k)
+      row[k] = load<T, V>(reinterpret_cast<const T*>(rows) + k * kLanes<V>);
+  };
+  auto write = [&] {
+    T one;
+    std::memcpy(&one, in, sizeof one);
+    const V all = splat<V>(one);
+    for (int k = 0; k < Vectors; ++k) store<T, V>(out + k * kLanes<V>, f(row[k], all));
+    in += g.step;
+    out += Vectors * kLanes<V>;
+  };
+  if (n > 0) read();
+  if (g.row == 0) {
+    for (int64_t r = 0; r < n; ++r) write();
+    return;
+  }
+  for (int64_t r = 0; r < n; ++r, rows += g.row) {
+    read();
+    write();
+  }
+}
+
 // Row r of the first operand with element r of the second.
 template <class T, class F>
 ADJOINT_INLINE void with_repeated(char* const* p, int64_t n, F f) {
   using V = VecOf<T>;
   const auto& g = *reinterpret_cast<const RepeatedOperand*>(p[3]);
+  if (g.length == kLanes<V>) return with_repeated_vectors<T, 1>(p, n, f);
+  if (g.length == 2 * kLanes<V>) return with_repeated_vectors<T, 2>(p, n, f);
+  if (g.length == 4 * kLanes<V>) return with_repeated_vectors<T, 4>(p, n, f);
   T* out = reinterpret_cast<T*>(p[0]);
   const char *rows = p[1], *in = p[2];
   for (int64_t r = 0; r < n; ++r, rows += g.row, in += g.step, out += g.length) {
@@ -78,15 +112,22 @@ ADJOINT_INLINE void sum_column(const char* at, const SummedColumns& g, T* out) {
   std::memcpy(out, &total, sizeof total);
 }
 template <class T>
-void sum_columns(char* const* p, int64_t n) {
+ADJOINT_INLINE void sum_all_columns(char* const* p, int64_t n, const SummedColumns& g) {
   using V = VecOf<T>;
-  const auto& g = *reinterpret_cast<const SummedColumns*>(p[2]);
   T* out = reinterpret_cast<T*>(p[0]);
   const T* in = reinterpret_cast<const T*>(p[1]);
   int64_t k = 0;
   for (; k + kLanes<V> <= n; k += kLanes<V>)
     sum_column<T, V>(reinterpret_cast<const char*>(in + k), g, out + k);
   for (; k < n; ++k) sum_column<T, T>(reinterpret_cast<const char*>(in + k), g, out + k);
+}
+template <class T>
+void sum_columns(char* const* p, int64_t n) {
+  const auto& g = *reinterpret_cast<const SummedColumns*>(p[2]);
+  // The axes of space, whose number the compiler is told.
+  if (g.rows == 2) return sum_all_columns<T>(p, n, {2, g.step});
+  if (g.rows == 3) return sum_all_columns<T>(p, n, {3, g.step});
+  sum_all_columns<T>(p, n, g);
 }
 
 // The sum of one row from element `from` on: eight elements as a tree, one tree after another.
@@ -151,6 +192,10 @@ void sum_rows_as_columns(char* const* p, int64_t n) {
 #if ADJOINT_SIMD == 512
   if constexpr (sizeof(T) == 4) {
     const int64_t end = g.length / 32 * 32;
+    for (; end == g.length && divisor == 0 && r + 4 <= n; r += 4) {
+      const f32x4 sums = sum_four_rows(row + r * g.step, g.step, end);
+      std::memcpy(out + r, &sums, sizeof sums);
+    }
     for (; r + 4 <= n; r += 4) {
       const f32x4 sums = sum_four_rows(row + r * g.step, g.step, end);
       for (int64_t k = 0; k < 4; ++k) {

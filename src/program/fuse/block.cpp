@@ -4,10 +4,13 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <variant>
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "kernels/short_rows.h"
+#include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 #include "program/native/block_plan.h"
 
@@ -22,10 +25,11 @@ using Argument = TileLoops::Argument;
 struct Moving {
   std::shared_ptr<TileLoops> tiles;
   uint32_t place;
+  int64_t start;  // the first position of the tile
 };
 void move_loop(char* const* p, int64_t n) {  // Moving, tile, memory
   const auto& m = *reinterpret_cast<const Moving*>(p[0]);
-  move(*m.tiles, m.tiles->places[m.place], p[2], 0, n, p[1]);
+  move(*m.tiles, m.tiles->places[m.place], p[2], m.start, n, p[1]);
 }
 void repeat_loop(char* const* p, int64_t n) {  // the same
   const auto& m = *reinterpret_cast<const Moving*>(p[0]);
@@ -36,6 +40,7 @@ void repeat_loop(char* const* p, int64_t n) {  // the same
 struct Assembling {
   std::shared_ptr<TileLoops> tiles;
   uint32_t assembly;
+  int64_t start;                    // the first position of the tile
   std::vector<int> places;          // those of its boxes,
   mutable std::vector<char*> data;  // and memory by place
 };
@@ -43,7 +48,7 @@ void assemble_loop(char* const* p, int64_t n) {  // Assembling, tile, memory of 
   const auto& a = *reinterpret_cast<const Assembling*>(p[0]);
   for (size_t k = 0; k < a.places.size(); ++k) a.data[a.places[k]] = p[2 + k];
   const TileLoops::Assembly& of = a.tiles->assemblies[a.assembly];
-  const char* found = assemble(*a.tiles, of, a.data.data(), 0, n, p[1]);
+  const char* found = assemble(*a.tiles, of, a.data.data(), a.start, n, p[1]);
   if (found != p[1]) std::memcpy(p[1], found, static_cast<size_t>(n) * item_size(of.dtype));
 }
 struct Tiling {
@@ -62,6 +67,8 @@ constexpr size_t kNeighbours = 8;
 constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
 constexpr int64_t kVector = 16;         // elements of a cache line, or of two
 constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
+constexpr int64_t kFewCalls = 8;        // of a kernel for one sum
+constexpr size_t kMostLoops = 1 << 15;  // of a block, from which on tiles share theirs
 
 class Block final : public FusedLoops {
  public:
@@ -99,6 +106,7 @@ class Block final : public FusedLoops {
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
+  std::deque<std::variant<RepeatedOperand, SummedColumns, SummedRows>> told_;
   std::vector<std::shared_ptr<void>> calls_;
   Tensors like_;  // by result: a contiguous tensor of its shape, or none
   std::unique_ptr<char[]> memory_;
@@ -108,8 +116,8 @@ class Block final : public FusedLoops {
 class BlockBuilder {
  public:
   BlockBuilder(const std::vector<Part>& parts, const Instruction& i,
-               const std::vector<Register>& registers)
-      : parts_(parts), i_(i), registers_(registers) {
+               const std::vector<Register>& registers, const std::function<int64_t(int)>& margin)
+      : parts_(parts), i_(i), registers_(registers), margin_(margin) {
     for (size_t k = 0; k < i.reads.size(); ++k) known(i.reads[k].reg).outside = static_cast<int>(k);
     for (size_t k = 0; k < i.writes.size(); ++k) {
       known(i.writes[k]).outside = static_cast<int>(k);
@@ -129,7 +137,7 @@ class BlockBuilder {
       if (part.loop) {
         add_call(part);
       } else if (part.tiles->numel > 0) {
-        part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
+        add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
       if (native::when != native::When::Never) note(std::move(made));
@@ -169,6 +177,11 @@ class BlockBuilder {
     size_t at;
     int64_t n;
   };
+  // Positions of a tile.
+  struct Range {
+    int64_t start, end;
+    int64_t count() const { return end - start; }
+  };
 
   Known& known(int reg) {
     size_t hash = mix(0, static_cast<size_t>(reg));
@@ -186,9 +199,12 @@ class BlockBuilder {
     for (size_t k = 0; k < parts_.size(); ++k)
       parts_[k].each_register([&](int reg, bool) { known(reg).last_use = k; });
   }
+  static int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  int64_t before(int reg) const { return whole_lines(margin_(reg)); }
   size_t bytes_of(int reg) const {
     const TensorGeometry& g = registers_[reg].geometry();
-    return (static_cast<size_t>(g.numel ? extent(g) : 0) + 63) / 64 * 64;
+    const int64_t elements = g.numel ? extent(g) : 0;
+    return static_cast<size_t>(before(reg) + whole_lines(elements + margin_(reg)));
   }
   void give_memory(int reg) {
     Known& k = known(reg);
@@ -201,11 +217,12 @@ class BlockBuilder {
       k.local = idle.back();
       idle.pop_back();
     }
+    k.local += before(reg);
   }
   void release_memory(int reg, size_t part) {
     Known& k = known(reg);
     if (k.local < 0 || k.last_use != part) return;
-    Released r{part, bytes_of(reg), std::exchange(k.local, -1)};
+    Released r{part, bytes_of(reg), std::exchange(k.local, -1) - before(reg)};
     if (r.bytes <= kWaits)
       waiting_.push_back(r);
     else
@@ -292,17 +309,47 @@ class BlockBuilder {
     fixed(part.what.get());
     point_to(part.to, 0);
     for (const Part::From& source : part.from) point_to(source.reg, source.offset);
+    std::optional<KernelSum> sum = kernel_sum_of(part);
+    if (sum && sum->calls <= kFewCalls) return add_sum(part, *sum);
     loops_.push_back({part.loop, at, 1});
   }
+  static std::optional<KernelSum> kernel_sum_of(const Part& part) {
+    if (part.loop == sum_loop)
+      return kernel_sum(*static_cast<const reduce::Problem*>(part.what.get()));
+    if (part.loop == fold_rows) return kernel_sum(*static_cast<const FoldedRows*>(part.what.get()));
+    return {};
+  }
+  void add_sum(const Part& part, const KernelSum& sum) {
+    const void* about = std::visit([&](const auto& a) { return shared(a); }, sum.about);
+    for (int64_t k = 0; k < sum.calls; ++k) {
+      size_t at = pointers_.size();
+      point_to(part.to, k * sum.to);
+      point_to(part.from[0].reg, part.from[0].offset + k * sum.from);
+      fixed(about);
+      loops_.push_back({sum.loop, at, sum.n});
+    }
+  }
+  // Where the block holds what loops are told: one for most that are told the same.
+  static constexpr std::ptrdiff_t kRecent = 32;
+  template <class T>
+  const void* shared(const T& about) {
+    auto& held = block_->told_;
+    auto recent = held.end() - std::min<std::ptrdiff_t>(kRecent, std::ssize(held));
+    for (; recent != held.end(); ++recent) {
+      const T* known = std::get_if<T>(&*recent);
+      if (known && std::memcmp(known, &about, sizeof about) == 0) return known;
+    }
+    return &std::get<T>(held.emplace_back(about));
+  }
 
-  void add_moving(Loop loop, const Part& part, uint32_t place) {
-    block_->movings_.push_back(std::make_unique<Moving>(Moving{part.tiles, place}));
+  void add_moving(Loop loop, const Part& part, uint32_t place, Range tile) {
+    block_->movings_.push_back(std::make_unique<Moving>(Moving{part.tiles, place, tile.start}));
     const Place& p = part.tiles->places[place];
     size_t at = pointers_.size();
     fixed(block_->movings_.back().get());
     scratch(*part.tiles, p.tile);
     point_to(p.reg, p.offset);
-    loops_.push_back({loop, at, part.tiles->numel});
+    loops_.push_back({loop, at, tile.count()});
   }
 
   // --- values that are put together from boxes
@@ -334,16 +381,17 @@ class BlockBuilder {
   }
   // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
   // vectors, and what is between is copied: results that straddle cache lines cost more.
-  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments) {
-    std::vector<int64_t> cuts{0, f.numel};
+  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments,
+                                      Range tile) {
+    std::vector<int64_t> cuts{tile.start, tile.end};
     const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
     for (uint32_t k : arguments) {
       if (f.arguments[k].kind != Argument::Assembled) continue;
       const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
       if (!is_read_in_place(f, a)) continue;
       for (const TileLoops::Box& b : a.boxes) {
-        cuts.push_back(b.start[0] / whole * whole);
-        cuts.push_back(std::min(f.numel, (b.start[0] + whole - 1) / whole * whole));
+        for (int64_t cut : {b.start[0], b.start[0] + whole - 1})
+          cuts.push_back(std::clamp(cut / whole * whole, tile.start, tile.end));
       }
     }
     std::ranges::sort(cuts);
@@ -351,106 +399,166 @@ class BlockBuilder {
     return cuts;
   }
 
-  // Copies what boxes of one axis have at the positions [from, end).
-  void add_copies(const TileLoops& f, const TileLoops::Assembly& a, int64_t from, int64_t end) {
+  // Copies what boxes of one axis have at some positions of a tile.
+  void add_copies(const TileLoops& f, const TileLoops::Assembly& a, Range part, Range tile) {
     const auto item = static_cast<int64_t>(item_size(a.dtype));
     for (const TileLoops::Box& b : a.boxes) {
-      const int64_t first = std::max(from, b.start[0]);
-      const int64_t count = std::min(end, b.start[0] + b.size[0]) - first;
+      const int64_t first = std::max(part.start, b.start[0]);
+      const int64_t count = std::min(part.end, b.start[0] + b.size[0]) - first;
       if (count <= 0) continue;
       size_t at = pointers_.size();
-      scratch(f, a.tile, first * item);
+      scratch(f, a.tile, (first - tile.start) * item);
       point_into(f, a, first, count);
       loops_.push_back({copy_loop(a.dtype), at, count});
     }
   }
 
-  void add_assembling(const Part& part, uint32_t assembly) {
-    const TileLoops::Assembly& a = part.tiles->assemblies[assembly];
-    if (is_read_in_place(*part.tiles, a)) return;
-    if (is_plain(*part.tiles, a)) return add_copies(*part.tiles, a, 0, part.tiles->numel);
+  void add_assembling(const Part& part, uint32_t assembly, Range tile) {
+    const TileLoops& f = *part.tiles;
+    const TileLoops::Assembly& a = f.assemblies[assembly];
+    if (is_read_in_place(f, a)) return;
+    if (is_plain(f, a)) return add_copies(f, a, tile, tile);
+    if (whole_box(a, tile)) return;
     auto made = std::make_unique<Assembling>();
     made->tiles = part.tiles;
     made->assembly = assembly;
-    made->data.resize(part.tiles->places.size());
+    made->start = tile.start;
+    made->data.resize(f.places.size());
     size_t at = pointers_.size();
     fixed(made.get());
-    scratch(*part.tiles, part.tiles->assemblies[assembly].tile);
-    for (const TileLoops::Box& b : part.tiles->assemblies[assembly].boxes) {
+    scratch(f, a.tile);
+    for (const TileLoops::Box& b : a.boxes) {
       if (b.place < 0) continue;
       made->places.push_back(b.place);
-      point_to(part.tiles->places[b.place].reg, part.tiles->places[b.place].offset);
+      point_to(f.places[b.place].reg, f.places[b.place].offset);
     }
-    loops_.push_back({assemble_loop, at, part.tiles->numel});
+    loops_.push_back({assemble_loop, at, tile.count()});
     block_->assemblings_.push_back(std::move(made));
   }
+  // The box whose memory is that of the tile; null for most.
+  static const TileLoops::Box* whole_box(const TileLoops::Assembly& a, Range tile) {
+    auto found = std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
+      return b.first <= tile.start && tile.end <= b.last;
+    });
+    return found == a.boxes.end() ? nullptr : &*found;
+  }
 
-  void add_tile(const Part& part) {
+  // Each tile has loops of its own, whose pointers are known now.
+  void add_tiles(const Part& part) {
     const TileLoops& f = *part.tiles;
+    const auto tiles = static_cast<size_t>((f.numel + f.tile - 1) / f.tile);
+    if (tiles > 1 && loops_.size() + tiles * f.actions.size() > kMostLoops)
+      return add_tiles_together(part);
     scratch_bytes_ = std::max(scratch_bytes_, f.tiles * f.tile_bytes());
+    const Range first{0, std::min(f.tile, f.numel)};
     for (uint32_t k = 0; k < f.places.size(); ++k) {
-      if (f.places[k].way == Way::Repeated) add_moving(repeat_loop, part, k);
+      if (f.places[k].way == Way::Repeated) add_moving(repeat_loop, part, k, first);
+      if (f.places[k].way == Way::Again) add_moving(move_loop, part, k, first);
     }
-    for (size_t s = 0; s < f.actions.size(); ++s) {
-      if (!f.actions[s].loop) {
-        if (f.actions[s].assembles)
-          add_assembling(part, f.actions[s].at);
-        else
-          add_moving(move_loop, part, f.actions[s].at);
-        continue;
-      }
-      if (f.actions[s].in_next) continue;
-      if (f.actions[s].chain >= 0) {
-        const TileLoops::Chain& c = f.chains[static_cast<size_t>(f.actions[s].chain)];
-        add_loop(f, c.loop, c.arguments);
-        continue;
-      }
-      size_t end = f.arguments.size();
-      for (size_t next = s + 1; next < f.actions.size(); ++next) {
-        if (!f.actions[next].loop) continue;
-        end = f.actions[next].at;
-        break;
-      }
-      std::vector<uint32_t> arguments(end - f.actions[s].at);
-      std::iota(arguments.begin(), arguments.end(), f.actions[s].at);
-      add_loop(f, f.actions[s].loop, arguments);
+    for (size_t k = 0; k < f.once; ++k) add_loop(f, f.actions[k].loop, arguments_of(f, k), first);
+    for (int64_t at = 0; at < f.numel;) {
+      Range tile{at, std::min(f.numel, at + f.tile)};
+      if (f.by_rows) tile.end = std::min(tile.end, (at / f.shape.back() + 1) * f.shape.back());
+      add_tile(part, tile);
+      at = tile.end;
     }
+  }
+
+  void add_tile(const Part& part, Range tile) {
+    const TileLoops& f = *part.tiles;
+    const bool whole_rows =
+        !f.row_loops.empty() && tile.start % f.shape.back() == 0 && tile.end % f.shape.back() == 0;
+    for (size_t k = f.once; k < f.actions.size(); ++k) {
+      const TileLoops::Action& s = f.actions[k];
+      if (s.in_next || (s.spared && whole_rows)) continue;
+      if (!s.loop && s.assembles)
+        add_assembling(part, s.at, tile);
+      else if (!s.loop)
+        add_moving(move_loop, part, s.at, tile);
+      else if (s.chain >= 0)
+        add_loop(f, f.chains[s.chain].loop, f.chains[s.chain].arguments, tile);
+      else if (s.by_rows >= 0 && whole_rows)
+        add_row_loop(f, s, tile);
+      else
+        add_loop(f, s.loop, arguments_of(f, k), tile);
+    }
+  }
+  // The arguments of a loop end where those of the next one start.
+  static std::vector<uint32_t> arguments_of(const TileLoops& f, size_t action) {
+    auto next = std::find_if(f.actions.begin() + static_cast<std::ptrdiff_t>(action) + 1,
+                             f.actions.end(), [](const auto& a) { return a.loop != nullptr; });
+    const size_t end = next == f.actions.end() ? f.arguments.size() : next->at;
+    std::vector<uint32_t> arguments(end - f.actions[action].at);
+    std::iota(arguments.begin(), arguments.end(), f.actions[action].at);
+    return arguments;
   }
 
   // A loop, box by box where its arguments come in boxes.
-  void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments) {
-    std::vector<int64_t> cuts = cuts_of(f, arguments);
+  void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments, Range tile) {
+    std::vector<int64_t> cuts = cuts_of(f, arguments, tile);
     for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
-      const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
+      const Range part{cuts[cut], cuts[cut + 1]};
       for (uint32_t k : arguments) {
         if (f.arguments[k].kind != Argument::Assembled) continue;
         const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
-        if (is_read_in_place(f, a) && !is_in_one_box(a, from, from + count))
-          add_copies(f, a, from, from + count);
+        if (is_read_in_place(f, a) && !is_in_one_box(a, part.start, part.end))
+          add_copies(f, a, part, tile);
       }
       size_t at = pointers_.size();
-      for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], from, count);
-      loops_.push_back({loop, at, count});
+      for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], part, tile);
+      loops_.push_back({loop, at, part.count()});
     }
   }
-  void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {
-    const int64_t offset = from * static_cast<int64_t>(item_size(a.dtype));
+  void point_to_argument(const TileLoops& f, const Argument& a, Range part, Range tile) {
+    const int64_t offset = (part.start - tile.start) * static_cast<int64_t>(item_size(a.dtype));
     switch (a.kind) {
       case Argument::Tile:
         return scratch(f, a.index, offset);
       case Argument::Memory:
-        return point_to(f.places[a.index].reg, f.places[a.index].offset + offset);
+        return point_to(f.places[a.index].reg,
+                        offset_at(f, f.places[a.index], tile.start) + offset);
       case Argument::Number:
-        return number(f.numbers[a.index], count);
+        return number(f.numbers[a.index], part.count());
       case Argument::Assembled: {
         const TileLoops::Assembly& of = f.assemblies[a.index];
-        bool there = is_read_in_place(f, of) && is_in_one_box(of, from, from + count);
-        return there ? point_into(f, of, from, count) : scratch(f, of.tile, offset);
+        if (is_read_in_place(f, of) && is_in_one_box(of, part.start, part.end))
+          return point_into(f, of, part.start, part.count());
+        const TileLoops::Box* box = is_plain(f, of) ? nullptr : whole_box(of, tile);
+        if (!box) return scratch(f, of.tile, offset);
+        const int64_t before =
+            (tile.start - box->before) * static_cast<int64_t>(item_size(a.dtype));
+        return point_to(f.places[box->place].reg, f.places[box->place].offset + before + offset);
       }
     }
   }
 
-  void add_tiles(const Part& part) {
+  // A loop with an operand that is repeated along rows, on whole ones: a loop for each run of rows that lie evenly.
+  void add_row_loop(const TileLoops& f, const TileLoops::Action& s, Range tile) {
+    const TileLoops::RowLoop& r = f.row_loops[static_cast<size_t>(s.by_rows)];
+    const int last = f.shape.size() - 1;
+    const int64_t length = f.shape[last], most = f.shape[last - 1];
+    const Place& repeated = f.places[r.repeated];
+    const auto bytes = length * static_cast<int64_t>(item_size(repeated.dtype));
+    const void* about =
+        shared(RepeatedOperand{length, repeated.strides[last - 1], r.row < 0 ? bytes : 0});
+    for (int64_t at = tile.start; at < tile.end;) {
+      const int64_t rows = std::min((tile.end - at) / length, most - at / length % most);
+      const Range part{at, at + rows * length};
+      size_t first = pointers_.size();
+      point_to_argument(f, f.arguments[s.at], part, tile);
+      if (r.row < 0)
+        point_to_argument(f, f.arguments[s.at + r.rows], part, tile);
+      else
+        point_to(f.places[r.row].reg, offset_at(f, f.places[r.row], at));
+      point_to(repeated.reg, offset_at(f, repeated, at));
+      fixed(about);
+      loops_.push_back({r.loop, first, rows});
+      at = part.end;
+    }
+  }
+
+  // One loop for all tiles of a part, which finds the pointers when it runs.
+  void add_tiles_together(const Part& part) {
     const TileLoops& f = *part.tiles;
     auto tiling = std::make_unique<Tiling>();
     tiling->tiles = part.tiles;
@@ -497,6 +605,7 @@ class BlockBuilder {
   const std::vector<Part>& parts_;
   const Instruction& i_;
   const std::vector<Register>& registers_;
+  const std::function<int64_t(int)>& margin_;
   std::shared_ptr<Block> block_ = std::make_shared<Block>();
   std::vector<Known> known_;
   Lookup known_at_;
@@ -513,8 +622,9 @@ class BlockBuilder {
 }  // namespace
 
 std::shared_ptr<FusedLoops> make_block(const std::vector<Part>& parts, const Instruction& i,
-                                       const std::vector<Register>& registers) {
-  return BlockBuilder(parts, i, registers).build();
+                                       const std::vector<Register>& registers,
+                                       const std::function<int64_t(int)>& margin) {
+  return BlockBuilder(parts, i, registers, margin).build();
 }
 
 }  // namespace adjoint

@@ -4,6 +4,8 @@
 // and a run allocates the results that others read, sets the pointers to them and to the operands
 // from outside, and calls the loops in turn. The GIL is held all the while.
 #pragma once
+#include <functional>
+
 #include "program/fuse/tiles.h"
 
 namespace adjoint {
@@ -48,8 +50,9 @@ struct Patch {
 };
 
 // The parts of an instruction, whose reads and writes are set: other registers are the block's own,
-// of `bytes(register)`.
+// with room for `margin(register)` bytes before and after their elements.
 std::shared_ptr<FusedLoops> make_block(const std::vector<Part>& parts, const Instruction& i,
-                                       const std::vector<Register>& registers);
+                                       const std::vector<Register>& registers,
+                                       const std::function<int64_t(int)>& margin);
 
 }  // namespace adjoint

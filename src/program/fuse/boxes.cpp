@@ -81,6 +81,7 @@ BoxedValues::BoxedValues(const Program& p, const Sources& sources) : at_(p.regis
     at_[i.writes[0]] = static_cast<int>(boxes_.size());
     boxes_.push_back(std::move(found));
   }
+  padded_.resize(boxes_.size());
 }
 
 }  // namespace adjoint

@@ -27,10 +27,14 @@ class BoxedValues {
   const SourceBoxes* of(int reg) const { return at_[reg] < 0 ? nullptr : &boxes_[at_[reg]]; }
   // Whoever reads a register otherwise than box by box has it made.
   void make(int reg) { at_[reg] = -1; }
+  // Whether its one box lies in memory as the whole value would, with zeros around it (padding.h).
+  bool is_padded(int reg) const { return at_[reg] >= 0 && padded_[at_[reg]]; }
+  void set_padded(int reg) { padded_[at_[reg]] = true; }
 
  private:
   std::vector<int> at_;
   std::vector<SourceBoxes> boxes_;
+  std::vector<bool> padded_;
 };
 
 }  // namespace adjoint

@@ -4,7 +4,6 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/products/gemm.h"
 #include "kernels/reduce/reduce.h"
-#include "kernels/short_rows.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -30,28 +29,35 @@ bool is_sum_of_columns(const reduce::Problem& p) {
          r.stride[0] > k.stride[k.count - 1];
 }
 
-void sum_columns(const reduce::Problem& p, char* out, char* data) {
+}  // namespace
+
+std::optional<KernelSum> kernel_sum(const reduce::Problem& p) {
+  if (!is_sum_of_columns(p)) return {};
   static const Kernel& kernel = kernel_named("sum_columns");
   const reduce::Axes& k = p.kept;
-  const Loop loop = kernel.loop[static_cast<int>(p.dtype)];
-  const int64_t columns = k.size[k.count - 1], outer = k.count == 2 ? k.size[0] : 1;
-  SummedColumns g{p.reduced.size[0], p.reduced.stride[0]};
-  for (int64_t n = 0; n < outer; ++n) {
-    char* const arguments[] = {out + n * columns * static_cast<int64_t>(item_size(p.dtype)),
-                               data + (k.count == 2 ? n * k.stride[0] : 0),
-                               reinterpret_cast<char*>(&g)};
-    loop(arguments, columns);
+  KernelSum made{kernel.loop[static_cast<int>(p.dtype)],
+                 SummedColumns{p.reduced.size[0], p.reduced.stride[0]}, k.size[k.count - 1]};
+  if (k.count == 2) {
+    made.calls = k.size[0];
+    made.to = made.n * static_cast<int64_t>(item_size(p.dtype));
+    made.from = k.stride[0];
   }
+  return made;
 }
-
-}  // namespace
 
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
   if (is_sum_of_row(problem))
     return reduce::loops(reduce::Sum, problem.dtype)
         .row(p[2], problem.reduced.size[0], p[1], nullptr);
-  if (is_sum_of_columns(problem)) return sum_columns(problem, p[1], p[2]);
+  if (std::optional<KernelSum> sum = kernel_sum(problem)) {
+    char* about = reinterpret_cast<char*>(&std::get<SummedColumns>(sum->about));
+    for (int64_t k = 0; k < sum->calls; ++k) {
+      char* const arguments[] = {p[1] + k * sum->to, p[2] + k * sum->from, about};
+      sum->loop(arguments, sum->n);
+    }
+    return;
+  }
   problem.out = p[1];
   problem.data = p[2];
   reduce::run(problem);

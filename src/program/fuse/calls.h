@@ -2,13 +2,24 @@
 // run stands in a description, and a run needs pointers only.
 #pragma once
 #include <optional>
+#include <variant>
 
+#include "kernels/short_rows.h"
 #include "program/program.h"
 
 namespace adjoint {
 
 // A sum: the description is a reduce::Problem without the memory.
 void sum_loop(char* const* p, int64_t);
+// A sum that kernels do at once: calls of one with the result, the operand, and what `about` says.
+struct KernelSum {
+  Loop loop;
+  std::variant<SummedColumns, SummedRows> about;
+  int64_t n = 0;      // of each call
+  int64_t calls = 1;  // which are so many bytes apart:
+  int64_t to = 0, from = 0;
+};
+std::optional<KernelSum> kernel_sum(const reduce::Problem& p);
 
 struct SmallCall {
   Loop loop = nullptr;         // of the description, the result, the operands

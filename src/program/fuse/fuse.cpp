@@ -14,6 +14,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
+#include "program/fuse/padding.h"
 #include "program/fuse/pitches.h"
 #include "program/fuse/repeats.h"
 
@@ -44,7 +45,8 @@ class Fusion {
         boxed_(p, sources_),
         values_(p.registers.size(), boxed_),
         layouts_(p, sources_),
-        pitches_(p, sources_, boxed_) {
+        pitches_(p, sources_, boxed_),
+        padding_(p, sources_, boxed_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -554,9 +556,11 @@ class Fusion {
     }
     pitches_.choose(
         groups, [&](int reg) { return readers[reg] == 0; }, [&](int reg) { return needed_[reg]; });
+    padding_.choose(groups);
     for (size_t n = 0; n < units.size(); ++n) {
       size_t first = parts.size();
       add_parts(units_[units[n]], parts, groups[n].pitch);
+      for (const Instruction* i : groups[n].members) padding_.add_zeros(parts, i->writes[0]);
       for (; first < parts.size(); ++first) {
         parts[first].each_register([&](int reg, bool writes) {
           if (made_in_[reg] == instruction_) return;
@@ -569,7 +573,8 @@ class Fusion {
     for (int reg : written) {
       if (readers[reg] > 0) made.writes.push_back(reg);
     }
-    made.with_more().fused = make_block(parts, made, p_.registers);
+    made.with_more().fused =
+        make_block(parts, made, p_.registers, [&](int reg) { return padding_.margin(reg); });
     return made;
   }
 
@@ -591,6 +596,7 @@ class Fusion {
   Values values_;
   Layouts layouts_;
   Pitches pitches_;
+  Padding padding_;
   // By register: the last of the instructions made here that reads it, that makes it.
   std::vector<int> read_by_, made_in_;
   int instruction_ = 0;

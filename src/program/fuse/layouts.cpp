@@ -48,12 +48,15 @@ bool by_columns(const reduce::Problem& p) {
 
 }  // namespace
 
-void fold_rows(char* const* p, int64_t) {
+KernelSum kernel_sum(const FoldedRows& f) {
   static const Kernel& kernel = kernel_named("sum_rows_as_columns");
-  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
-  SummedRows rows{f.length, f.step, f.divisor};
-  char* const arguments[] = {p[1], p[2], reinterpret_cast<char*>(&rows)};
-  kernel.loop[static_cast<int>(f.narrow ? DType::Float32 : DType::Float64)](arguments, f.rows);
+  const DType d = f.narrow ? DType::Float32 : DType::Float64;
+  return {kernel.loop[static_cast<int>(d)], SummedRows{f.length, f.step, f.divisor}, f.rows};
+}
+void fold_rows(char* const* p, int64_t) {
+  KernelSum sum = kernel_sum(*reinterpret_cast<const FoldedRows*>(p[0]));
+  char* const arguments[] = {p[1], p[2], reinterpret_cast<char*>(&std::get<SummedRows>(sum.about))};
+  sum.loop(arguments, sum.n);
 }
 
 // --- what may move -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ struct FoldedRows {
   bool narrow = true;  // float32
 };
 void fold_rows(char* const* p, int64_t);
+KernelSum kernel_sum(const FoldedRows& f);
 
 class Layouts {
  public:

@@ -46,13 +46,31 @@ int boxed(TileBuilder& tiles, int reg, const SourceBoxes& boxes, const Sources& 
   return tiles.assembled(reg, parts, dtype);
 }
 
+// A value whose box lies as it would itself, with zeros around it.
+int padded(TileBuilder& tiles, const SourceBox& box, DType wanted, const Dims& shape,
+           const Sources& sources) {
+  const Source& s = sources.of(box.reg);
+  const DType dtype = sources.geometry(s.reg).dtype;
+  const auto item = static_cast<int64_t>(item_size(dtype));
+  Dims strides = contiguous_strides(shape);
+  int64_t offset = s.offset;
+  for (int i = 0; i < shape.size(); ++i) {
+    offset -= box.start[i] * strides[i] * item;
+    strides[i] *= shape[i] == 1 ? 0 : item;
+  }
+  return tiles.memory(s.reg, offset, strides, dtype, wanted);
+}
+
 // The value of a register as dtype `wanted`, seen from a shape.
 int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const Sources& sources,
             const Values& value_of) {
   const Source& s = sources.of(reg);
   if (int value = value_of.of(s.reg); value >= 0) return tiles.converted(value, wanted);
-  if (const SourceBoxes* boxes = value_of.boxes(s.reg))
+  if (const SourceBoxes* boxes = value_of.boxes(s.reg)) {
+    if (value_of.is_padded(s.reg))
+      return padded(tiles, (*boxes)[0], wanted, sources.geometry(s.reg).shape, sources);
     return tiles.converted(boxed(tiles, s.reg, *boxes, sources), wanted);
+  }
   const TensorGeometry& g = sources.geometry(reg);
   if (const char* bytes = sources.uniform(reg)) return tiles.element(bytes, g.dtype, wanted);
   Dims strides(shape.size(), 0);

@@ -25,6 +25,7 @@ class Values {
   int of(int reg) const { return values_.empty() ? -1 : values_[reg]; }
   void set(int reg, int value) { values_[reg] = value; }
   const SourceBoxes* boxes(int reg) const { return boxed_ ? boxed_->of(reg) : nullptr; }
+  bool is_padded(int reg) const { return boxed_->is_padded(reg); }
 
  private:
   std::vector<int> values_;

@@ -1,4 +1,6 @@
 // Deciding how tiles are computed. Read tiles.h first.
+#include <limits>
+
 #include "kernels/convert.h"
 #include "program/fuse/tiles.h"
 
@@ -261,6 +263,8 @@ void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
     for (int operand : operands_of(calls_[s])) values_[operand].last_use = static_cast<int>(s);
   }
+  for (int s = 0; s < once_; ++s)
+    values_[results_of(calls_[s])[0]].last_use = std::numeric_limits<int>::max();
 }
 
 int TileBuilder::take_tile() {
@@ -326,7 +330,8 @@ void TileBuilder::place_result(int value, std::span<const int> operands, int ste
   Made& m = values_[value];
   m.defined = step;
   bool in_memory = m.place >= 0 && made_->places[m.place].way != TileLoops::Way::Moved;
-  if (!in_memory) m.tile = take_tile_for(value, operands, step);
+  if (in_memory) return;
+  m.tile = step < once_ ? static_cast<int>(made_->tiles++) : take_tile_for(value, operands, step);
 }
 
 void TileBuilder::emit(int step) {
@@ -427,6 +432,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
+  take_signs();
   order_axes();
   merge_axes();
   f.shape = shape_;
@@ -442,8 +448,10 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
     if (f.places[sum.place].way != TileLoops::Way::Flat)
       throw std::logic_error("a sum in another order than that of its tiles");
   }
+  find_once();
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
+  f.once = static_cast<size_t>(once_);
   spare_moves();
   for (const TileLoops::Place& p : f.places) f.indexed |= p.way == TileLoops::Way::Row;
   if (!f.is_one_tile()) find_takeovers();

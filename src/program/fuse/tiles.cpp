@@ -338,6 +338,8 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
     else if (p.way == Way::Again)
       move(f, p, data[k], begin, n, tile);
   }
+  for (size_t k = 0; k < f.once; ++k)
+    f.actions[k].loop(arguments + f.actions[k].at, std::min(f.tile, end - begin));
   int64_t row = f.by_rows ? f.shape.back() : f.numel;
   char* blocks = tiles + f.tiles * f.tile_bytes();
   auto block_of = [&](int sum) {
@@ -362,7 +364,7 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     ahead.start(at + n, std::min(f.tile, end - at - n));
-    for (const TileLoops::Action& s : f.actions) {
+    for (const TileLoops::Action& s : std::span(f.actions).subspan(f.once)) {
       if (s.in_next) continue;
       ahead.fetch_some();
       if (s.loop) [[likely]] {

@@ -110,6 +110,7 @@ struct TileLoops {
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
   uint32_t tiles = 0;  // buffers
+  size_t once = 0;     // actions at the front whose results are the same in every tile
   std::vector<Place> places;
   std::vector<Action> actions;
   std::vector<RowLoop> row_loops;
@@ -191,6 +192,8 @@ class TileBuilder {
 
   Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
   void join_pairs();  // kernel_pairs.cpp
+  void take_signs();  // signs.cpp
+  void find_once();   // once.cpp
   void order_axes();
   void merge_axes();
   void choose_tile();
@@ -222,6 +225,7 @@ class TileBuilder {
   int64_t pitch_;
   std::vector<Made> values_;
   std::vector<Call> calls_;
+  int once_ = 0;  // calls at the front that are made once for all tiles
   std::vector<int> call_values_;
   std::vector<int> assembled_;  // by assembly: the value
   Lookup known_;                // numbers and memory
@@ -230,6 +234,15 @@ class TileBuilder {
   std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
 };
 
+// Where the element at a position lies in a register, in bytes.
+inline int64_t offset_at(const TileLoops& f, const TileLoops::Place& p, int64_t position) {
+  int64_t offset = p.offset;
+  for (int i = f.shape.size() - 1; i >= 0; --i) {
+    offset += position % f.shape[i] * p.strides[i];
+    position /= f.shape[i];
+  }
+  return offset;
+}
 // Moves `n` elements, from position `start` on, between memory and a tile: gathers what is read,
 // scatters what is written.
 void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t start, int64_t n,

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <unordered_map>
 
 #include "kernels/kernel.h"
 #include "program/native/code.h"
@@ -122,7 +123,16 @@ class TextLanes {
   V sub(const V& a, const V& b) { return two("fsub", a, b); }
   V mul(const V& a, const V& b) { return two("fmul", a, b); }
   V div(const V& a, const V& b) { return two("fdiv", a, b); }
-  V neg(const V& a) { return {code_.value("fneg ", type(), " ", a.name)}; }
+  V neg(const V& a) {
+    V made{code_.value("fneg ", type(), " ", a.name)};
+    negated_[made.name] = a.name;
+    return made;
+  }
+  // What a value is the negative of, or the value itself.
+  const std::string& without_sign(const std::string& value) const {
+    auto of = negated_.find(value);
+    return of == negated_.end() ? value : of->second;
+  }
   V fma(const V& a, const V& b, const V& c) {
     return {code_.value("call ", type(), " @llvm.fma.", suffix(), "(", type(), " ", a.name, ", ",
                         type(), " ", b.name, ", ", type(), " ", c.name, ")")};
@@ -221,6 +231,7 @@ class TextLanes {
   Code& code_;
   int width_;
   bool fused_;
+  std::unordered_map<std::string, std::string> negated_;  // what neg gave, by name: of what
 };
 
 // LLVM writes floats of either size as the bits of the double.

@@ -68,6 +68,7 @@ class NestCode {
   struct Room {
     const Member* member;
     std::vector<std::string> rows, sums;  // by plane
+    std::vector<bool> turned;             // by plane: there are the negatives of its rows
     DType dtype() const { return member->summed(); }
     bool over_lanes() const { return member->what == What::LaneSum; }
   };
@@ -82,7 +83,7 @@ class NestCode {
         pointers_[m.part.pointers + k] = code_.first("load ptr, ptr ", at);
       }
       if (m.what != What::RowSum && m.what != What::LaneSum) continue;
-      Room room{&m, {}, {}};
+      Room room{&m, {}, {}, std::vector<bool>(static_cast<size_t>(m.planes))};
       std::string type = vectors_->memory_type(room.dtype());
       for (int64_t c = 0; c < m.planes; ++c) {
         room.rows.push_back(code_.first("alloca [", kEight, " x ", type, "], align 64"));
@@ -103,6 +104,7 @@ class NestCode {
     for (int64_t r = 0; r < kEight; ++r) {
       std::string at = vectors_->moved(room.rows[plane], joined(r), bytes_of_vector(room.dtype()));
       x[r].name = code_.value("load ", vectors_->memory_type(room.dtype()), ", ptr ", at);
+      if (room.turned[plane]) x[r] = vectors_->lanes(room.dtype()).neg(x[r]);
     }
     return x;
   }
@@ -203,17 +205,26 @@ class NestCode {
           break;
         case What::RowSum:
         case What::LaneSum: {
-          DType d = m.summed();
-          for (int64_t c = 0; c < m.planes; ++c) {
-            const std::string& to = rooms_[room].rows[static_cast<size_t>(c)];
-            code_.line("store ", vectors_->memory_type(d), " ", made(m.part.from, c), ", ptr ",
-                       vectors_->moved(to, in_eight, bytes_of_vector(d)));
-          }
+          for (int64_t c = 0; c < m.planes; ++c)
+            keep_row(rooms_[room], static_cast<size_t>(c), made(m.part.from, c), in_eight);
           ++room;
           break;
         }
       }
     }
+  }
+  // Puts a row where it is summed. A value and its negative share the place: of a difference, one of the
+  // operands has the gradient and the other its negative, and a store costs more than a sign.
+  void keep_row(Room& room, size_t plane, const std::string& value, const std::string& in_eight) {
+    const std::string& key = vectors_->lanes(room.dtype()).without_sign(value);
+    auto [found, is_new] = rows_.try_emplace(key, value, room.rows[plane]);
+    if (!is_new) {
+      room.rows[plane] = found->second.second;
+      room.turned[plane] = found->second.first != value;
+      return;
+    }
+    code_.line("store ", vectors_->memory_type(room.dtype()), " ", value, ", ptr ",
+               vectors_->moved(room.rows[plane], in_eight, bytes_of_vector(room.dtype())));
   }
   // What the nest has made of a register: of the one plane that it has, or of each.
   std::string made(int reg, int64_t plane) const {
@@ -274,6 +285,8 @@ class NestCode {
   std::optional<Vectors> vectors_;
   std::map<size_t, std::string> pointers_;
   std::vector<Room> rooms_;
+  // Rows that are summed: what stands there and where, by value without its sign.
+  std::map<std::string, std::pair<std::string, std::string>> rows_;
   std::string row_, lane_;
   std::map<std::pair<int, int64_t>, std::string> made_;  // by register and plane
   std::map<std::string, std::string> loaded_;

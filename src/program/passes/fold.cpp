@@ -1,6 +1,8 @@
 // Read fold.h first.
 #include "program/passes/fold.h"
 
+#include <cstring>
+
 #include "program/passes/simplify.h"
 #include "program/replay/replay.h"
 
@@ -9,6 +11,24 @@ namespace {
 
 constexpr size_t kLargest = 1 << 20;  // bytes of a constant
 constexpr size_t kMost = 4 << 20;     // bytes of all that follow from others
+
+// Whether all elements are the same to the last bit: loops take such a tensor as a number.
+bool is_one_number(const Tensor& t) {
+  if (t.numel() == 0 || !t.has(kContiguous) || t.pending()) return false;
+  const size_t item = t.itemsize(), bytes = static_cast<size_t>(t.numel()) * item;
+  return std::memcmp(t->data, t->data + item, bytes - item) == 0;
+}
+
+// Puts a constant in place of the instruction that would make it.
+void replace(Instruction& i, const Tensor& made) {
+  Instruction constant;
+  constant.kind = Kind::Constant;
+  constant.line = i.line;
+  constant.writes = i.writes;
+  constant.with_more().constant = made;
+  if (is_one_number(made)) constant.more->element = made->data;
+  i = std::move(constant);
+}
 
 class Folding {
  public:
@@ -118,15 +138,7 @@ class Folding {
     }
     for (int k : makers) part.outputs.push_back(p_.code[k].writes[0]);
     Tensors made = adjoint::run(part, {}, {});
-    for (size_t n = 0; n < makers.size(); ++n) {
-      Instruction& i = p_.code[makers[n]];
-      Instruction constant;
-      constant.kind = Kind::Constant;
-      constant.line = i.line;
-      constant.writes = i.writes;
-      constant.with_more().constant = made[n];
-      i = std::move(constant);
-    }
+    for (size_t n = 0; n < makers.size(); ++n) replace(p_.code[makers[n]], made[n]);
     std::vector<bool> folded(maker_.size());
     for (int reg : part.outputs) {
       folded[root(reg)] = true;
@@ -169,15 +181,7 @@ class Following {
     if (found.empty()) return;
     for (size_t k : found) part.outputs.push_back(p_.code[k].writes[0]);
     Tensors made = adjoint::run(part, {}, {});
-    for (size_t n = 0; n < found.size(); ++n) {
-      Instruction& i = p_.code[found[n]];
-      Instruction constant;
-      constant.kind = Kind::Constant;
-      constant.line = i.line;
-      constant.writes = i.writes;
-      constant.with_more().constant = made[n];
-      i = std::move(constant);
-    }
+    for (size_t n = 0; n < found.size(); ++n) replace(p_.code[found[n]], made[n]);
   }
 
  private:

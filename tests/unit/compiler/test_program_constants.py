@@ -100,3 +100,13 @@ def test_gradients_of_constants_are_not_the_constants() -> None:
         grad = compiled(x)
         assert grad.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
         grad.mul_(5)
+
+
+def test_a_constant_of_one_number_is_that_number() -> None:
+    def f(x: ad.Tensor) -> Any:
+        t = ad.zeros(20, 30)
+        t.add_(3)
+        return x * (t * 2 + 1) - t, x + ad.zeros(30).neg()
+
+    program = check(f, lambda s: [uniform(s, 20, 30)])
+    assert [len(line[2]) for line in program.code() if line[0] == "fused"] == [1]

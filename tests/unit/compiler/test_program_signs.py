@@ -1,0 +1,58 @@
+"""Negations that other loops do, and loops that run once for all tiles: no bit changes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+
+from .test_program_fusion import check, uniform
+
+SHAPES = ((5,), (700,), (33, 40), (60, 100), (3, 20, 90))
+
+
+def with_zeros(seed: int, *shape: int, dtype: ad.dtype) -> ad.Tensor:
+    """Draw numbers of which a third are zeros of either sign."""
+    t = uniform(seed, *shape, dtype=dtype)
+    t[t.abs() < 0.17] = 0.0
+    return t * ad.where(uniform(seed + 50, *shape, dtype=dtype) < 0, -1.0, 1.0)
+
+
+def scaled(a: ad.Tensor, b: ad.Tensor) -> ad.Tensor:
+    """Give `a * (b * 2)` by the op that derivatives of squares use."""
+    a, b = ad.broadcast_tensors(a, b)
+    return ad.func.vjp(ad.square, b)[1](a)[0]
+
+
+def arithmetic(rng: random.Random) -> Any:
+    """Draw sums, differences, negations and scaled products, as gradients have them."""
+    steps = [(rng.randrange(7), rng.randrange(8), rng.randrange(8)) for _ in range(9)]
+    kept = rng.randrange(2, 6)
+
+    def f(x: ad.Tensor, y: ad.Tensor, row: ad.Tensor) -> list[ad.Tensor]:
+        found = [x, y, row, -x, x * row, -row, x - y, -(x * 2)]
+        for what, i, j in steps:
+            a, b = found[i], found[j]
+            made = [a + b, a - b, -a, -a + b, -scaled(a, b), scaled(-a, b), a * b]
+            found[(i + j) % 8] = made[what]
+        return found[:kept]
+
+    return f
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_signs_are_taken_by_sums_and_scaled_products(seed: int) -> None:
+    rng = random.Random(seed)
+    f, shape = arithmetic(rng), rng.choice(SHAPES)
+    dtype = rng.choice([ad.float32, ad.float32, ad.float64])
+    narrow = rng.choice([shape[-1:], (1,), shape])
+    check(
+        f,
+        lambda s: [
+            with_zeros(s + k, *n, dtype=dtype) for k, n in enumerate((shape, shape, narrow))
+        ],
+        runs=2,
+    )
