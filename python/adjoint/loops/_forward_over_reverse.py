@@ -85,4 +85,5 @@ class _Values(Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         _ = ctx.saved_tensors
         needs = ctx.needs_input_grad[1:]
-        return (None, *backward_by_scan(ctx.loop, ctx.duals, grads, needs))
+        with ctx.loop.step_again():
+            return (None, *backward_by_scan(ctx.loop, ctx.duals, grads, needs))

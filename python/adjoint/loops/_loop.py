@@ -192,17 +192,10 @@ def _once_more(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     """Gradients from another run of the steps, with a graph of their own if gradients are on."""
-    made = loop.step.made
-    if not made.hold(loop.step.tensors):
-        raise RuntimeError(
-            "the gradient of a loop is taken in a way that runs its step as Python again "
-            "(create_graph, a transform, gradients of other results than before), and what the "
-            f"step depends on has changed since: {made.guards.failed()}.\n"
-            "  fix: change it after the backward pass, or pass it as a part of the carry"
-        )
-    if loop.can_be_scanned():
-        return backward_by_scan(loop, tensors, grads, needs)
-    return _by_plain_loop(loop, start, tensors, grads, needs)
+    with loop.step_again():
+        if loop.can_be_scanned():
+            return backward_by_scan(loop, tensors, grads, needs)
+        return _by_plain_loop(loop, start, tensors, grads, needs)
 
 
 def distinct(places: list[int], tensors: Sequence[Tensor]) -> list[int]:

@@ -6,11 +6,13 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._surroundings import Surroundings
 from adjoint._transforming import Transform
 
 from ._memory import Memory
@@ -67,6 +69,7 @@ class LoopRun:
         self._reached: list[Tensor] = step.reached
         self.bar: LoopBar | None = None
         self.transform: Transform | None = None  # in which it ran
+        self._surroundings = Surroundings()
 
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""
@@ -76,6 +79,20 @@ class LoopRun:
     def can_be_scanned(self) -> bool:
         """Whether the backward pass can be a loop that is differentiated again."""
         return self.one is not None and self._scan is not None and not self._generators
+
+    @contextmanager
+    def step_again(self) -> Iterator[None]:
+        """For the length of a ``with`` block, the step can be called as Python once more."""
+        made = self.step.made
+        with self._surroundings.again():
+            if not made.hold(self.step.tensors):
+                raise RuntimeError(
+                    "the gradient of a loop is taken in a way that runs its step as Python again "
+                    "(create_graph, a transform, gradients of other results than before), and what "
+                    f"the step depends on has changed since: {made.guards.failed()}.\n"
+                    "  fix: change it after the backward pass, or pass it as a part of the carry"
+                )
+            yield
 
     def on(self, reached: list[Tensor]) -> LoopRun:
         """The same loop, with these tensors in place of those that the recorded step reached."""
