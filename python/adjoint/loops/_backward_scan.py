@@ -44,6 +44,8 @@ class _Pass:
         carry, self._xs, _ = loop.split(tensors)
         self._reached = loop.step.reached
         self._needs = needs
+        later = loop.step.have_gradients(needs)
+        self._varies = [needs[k] or later[k] for k in range(loop.carries)]
         self._states = self._all_states(carry)
         self._carry: Maybe = list(grads[: loop.carries])
         self._sums: Maybe = [None] * len(self._reached)
@@ -141,10 +143,11 @@ class _Pass:
         step, graph, carries = self._step, _core.is_grad_enabled(), self._loop.carries
         assert self._loop.one is not None
         with enable_grad():
-            # Inputs that need no gradient stay what they are: a stand-in would be a leaf of the
-            # gradient's own graph.
+            # What needs no gradient stays what it is: a stand-in would be a leaf of the gradient's
+            # own graph.
             inputs = [t.view_as(t) if t.requires_grad else t for t in rows[carries:]]
-            known = [*(_variable(t) for t in rows[:carries]), *inputs, *self._reached]
+            states = zip(rows[:carries], self._varies, strict=True)
+            known = [_variable(t) if on else t for t, on in states] + [*inputs, *self._reached]
             result = self._loop.one(known[:carries], known[carries : len(rows)])
             made = {k: t for k, t in zip(step.sources, result, strict=True) if k >= 0}
             asked = []

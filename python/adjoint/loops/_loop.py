@@ -65,13 +65,8 @@ class Loop(Function):
             results, ctx.kept = loop_forward(loop, needs, tensors)
             ctx.save_for_backward(*tensors)
         results = [t.detach() for t in results]
-        ctx.mark_non_differentiable(
-            *(
-                t
-                for t, k in zip(results, [*loop.step.form[0], *_rows(loop)], strict=True)
-                if not loop.step.output_is_differentiable(k)
-            )
-        )
+        on = loop.step.have_gradients(ctx.needs_input_grad[2:])
+        ctx.mark_non_differentiable(*(t for t, has in zip(results, on, strict=False) if not has))
         return tuple(results)
 
     @staticmethod

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
+from adjoint.autograd.graph import get_gradient_edge
 from adjoint.compiler._compile import CompileWarning, level_of_user
 from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
@@ -115,6 +116,7 @@ class Step(FirstCall):
         self._carries, self._rows = carries, rows
         self._saved = _Saved()
         self._programs: dict[tuple[Flags, Flags], Backward] = {}
+        self._depends: dict[int, frozenset[int]] = {}
         self._forms: dict[Any, Backward] = {}
         self._by = differentiated(self._known) if _core.is_grad_enabled() else []
         if self._by:
@@ -206,11 +208,44 @@ class Step(FirstCall):
         """Where the next carry and the outputs come from, named as in `form`."""
         return self._sources
 
-    def output_is_differentiable(self, source: int) -> bool:
-        """Whether a result, named as in `form`, has one."""
-        if source >= 0:
-            return source in self.made.differentiable
-        return ~source in self._by
+    def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
+        """By carry and output: whether it depends on an input that needs a gradient.
+
+        In the loop as Python a carry that is computed from nothing but itself (a clock) needs none
+        either, although a stand-in for it had one while the step was recorded.
+
+        Parameters
+        ----------
+        needs
+            By carry, row and what is reached.
+        """
+        depends = [self._dependences(k) for k in self._sources]
+        on = [bool(n) for n in needs]
+        changed = True
+        while changed:
+            after = [
+                was or any(on[k] for k in depends[j]) for j, was in enumerate(on[: self._carries])
+            ]
+            changed = after != on[: self._carries]
+            on[: self._carries] = after
+        return [any(on[k] for k in some) for some in depends]
+
+    def _dependences(self, source: int) -> frozenset[int]:
+        """The inputs that a result, named as in `form`, has a gradient by."""
+        if source < 0:
+            return frozenset([~source]) if ~source in self._by else frozenset()
+        if source not in self.made.differentiable:
+            return frozenset()
+        found = self._depends.get(source)
+        if found is None:
+            found = self._depends[source] = _core._unrecorded(lambda: self._walk_from(source))
+        return found
+
+    def _walk_from(self, source: int) -> frozenset[int]:
+        ends: dict[Any, set[int]] = {}
+        for k in self._by:
+            ends.setdefault(_node_of(self._known[k]), set()).add(k)
+        return _ends_of(self.results[source], ends)
 
     # -- backward ----------------------------------------------------------------------------------
 
@@ -332,6 +367,25 @@ class Step(FirstCall):
             places = self._places_of(values.held())
             return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
+
+
+def _node_of(t: Tensor) -> Any:
+    return t.grad_fn if t.grad_fn is not None else get_gradient_edge(t).node
+
+
+def _ends_of(t: Tensor, ends: Mapping[Any, set[int]]) -> frozenset[int]:
+    """Of which of these nodes, which have numbers, a tensor was computed."""
+    nodes, seen, found = [t.grad_fn], {t.grad_fn}, set[int]()
+    while nodes:
+        node: Any = nodes.pop()
+        if node in ends:
+            found |= ends[node]
+            continue
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                nodes.append(following)
+    return frozenset(found)
 
 
 def tell(loop: str, refused: Refused) -> None:
