@@ -10,7 +10,9 @@ any more: the step is retired, and a new recording takes down what the old one w
 Note [Sums in the order of the plain loop]: what a loop reads from outside gets a gradient from each
 step. Added up in another order it would differ in the last bits, so the sum so far goes into the
 backward program of a step as the gradient that has arrived there already, before anything of the
-step is added. The same holds for an output that is also carried on.
+step is added. The same holds for an output that is also carried on, and for what has arrived from
+elsewhere: the sums that the engine has so far for the first carry and for what is reached are taken
+over (`_core._take_sum`), and handed back with the steps added.
 """
 
 from __future__ import annotations
@@ -250,7 +252,13 @@ class Step(FirstCall):
     # -- backward ----------------------------------------------------------------------------------
 
     def backward_for(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags = (),
     ) -> Backward:
         """How to run it backward where these gradients are there.
 
@@ -262,24 +270,39 @@ class Step(FirstCall):
             Whether it is the last step of all.
         earlier
             Whether there is a step before it, whose outputs have gradients too.
+        first
+            In the first step, for which carries a sum from elsewhere is there: it stands among
+            outputs, after the others.
         """
-        key = carry, reached, ys, last, earlier
+        key = carry, reached, ys, last, earlier, first
         found = self._forms.get(key)
         if found is None:
-            found = self._forms[key] = self._make_form(carry, reached, ys, last, earlier)
+            found = self._forms[key] = self._make_form(*key)
         return found
 
     def _make_form(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags,
     ) -> Backward:
-        arrivals = self.arrivals(carry, reached, ys, last, earlier)
+        arrivals = self.arrivals(carry, reached, ys, last, earlier, first)
         if not arrivals.sums:
             return Backward(None, [], [], [False] * len(self._known))
         found = self._program_for(arrivals.outputs, arrivals.inputs)
         return dataclasses.replace(found, arriving=arrivals.sums)
 
     def arrivals(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags = (),
     ) -> Arrivals:
         """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
         carried, rows = self.form[:2]
@@ -308,6 +331,8 @@ class Step(FirstCall):
             total = -1
             if k < self._carries and earlier and carried.index(carried[k]) == k:
                 before = [~y for y in also_carried if ys[y] and rows[y] == carried[k]]
+            if k < len(first) and first[k]:
+                before = [len(rows) + k]
             if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
                 total = k - self._carries - self._rows
             sums.append(arrive(~k, total, before))
