@@ -120,7 +120,7 @@ def _is_usual(tensors: Sequence[Any]) -> bool:
 
 
 def _rows(loop: LoopRun) -> list[int]:
-    return loop.step.form[1] if loop.has_length else []
+    return loop.step.sources[loop.carries :] if loop.has_length else []
 
 
 def loop_forward(

@@ -156,17 +156,18 @@ class Step(FirstCall):
         made, given = self.made, len(self.tensors)
         held = {id(t): given + k for k, t in enumerate(self.forward.held())}
         sources: dict[int, int] = dict(made.from_outputs)
+        inputs = dict(sources)  # the same, by input of the program
         for place, k in made.from_inputs:
             at = k if k < given else held.get(id(made.reached[k - given]))
             if at is None:
                 raise Refused("it returns a tensor from outside that it does not use", "")
-            sources[place] = ~at
+            sources[place], inputs[place] = ~k, ~at
         self.leaves = len(made.values)
         order = sorted(sources)
         self.places = order  # of the tensors among all leaves of the result
         self._sources = [sources[place] for place in order]
-        carried = self._sources[: self._carries]
-        self.form = (carried, self._sources[self._carries :], made.count, -1)
+        found = [inputs[place] for place in order]
+        self.form = (found[: self._carries], found[self._carries :], made.count, -1)
 
     def ends_by_output(self) -> None:
         """Let the one output end the loop, where it is false."""
@@ -207,7 +208,11 @@ class Step(FirstCall):
 
     @property
     def sources(self) -> list[int]:
-        """Where the next carry and the outputs come from, named as in `form`."""
+        """Where the next carry and the outputs come from: output k of the program, or ~k.
+
+        That is input k of the step: of carry, row and what is reached, in order. The program (see
+        `form`) has what is reached in an order of its own.
+        """
         return self._sources
 
     def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
@@ -233,7 +238,7 @@ class Step(FirstCall):
         return [any(on[k] for k in some) for some in depends]
 
     def _dependences(self, source: int) -> frozenset[int]:
-        """The inputs that a result, named as in `form`, has a gradient by."""
+        """The inputs that a result, named as in `sources`, has a gradient by."""
         if source < 0:
             return frozenset([~source]) if ~source in self._by else frozenset()
         if source not in self.made.differentiable:
@@ -305,7 +310,7 @@ class Step(FirstCall):
         first: Flags = (),
     ) -> Arrivals:
         """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
-        carried, rows = self.form[:2]
+        carried, rows = self._sources[: self._carries], self._sources[self._carries :]
         also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
         arriving: list[tuple[int, list[int], list[int]]] = []
 

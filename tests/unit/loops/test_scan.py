@@ -390,6 +390,21 @@ def test_without_gradients_nothing_is_kept() -> None:
     assert not last.requires_grad
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_output_that_is_a_tensor_from_outside(first: bool) -> None:
+    """Whichever of two the step reads first: the gradient is its own, and so is the shape."""
+    p, q = ad.ones(2, requires_grad=True), ad.ones(1, requires_grad=True)
+
+    def step(c: Any, _: Any) -> Any:
+        if first:
+            p.sin()
+        return c * q.cos() + p, p
+
+    _, ys = ad.scan(step, ad.zeros(2), length=4)
+    of_p, of_q = ad.autograd.grad(ys.sum(), [p, q], allow_unused=True)
+    assert ys.shape == (4, 2) and of_q is None and of_p is not None and of_p.tolist() == [4, 4]
+
+
 def test_a_carry_may_hold_none_and_texts() -> None:
     xs = ad.arange(5.0, requires_grad=True)
     (x, nothing, name), ys = ad.scan(
