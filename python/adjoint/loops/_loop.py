@@ -28,7 +28,7 @@ from ._states import State
 from ._step import tell
 from ._transformed import Unsuited, apart, can_have_gradients, is_transformed, linearly
 
-__all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
+__all__ = ["distinct", "loop_backward", "loop_forward", "place_of", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
@@ -214,13 +214,16 @@ def _once_more(
         return _by_plain_loop(loop, start, tensors, grads, needs, sums)
 
 
+def place_of(t: Tensor) -> Any:
+    """Where the gradient of a tensor goes, as a key."""
+    return id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
+
+
 def distinct(places: list[int], tensors: Sequence[Tensor]) -> list[int]:
     """The places of tensors, each tensor once: the gradient of one belongs to one place."""
     seen: dict[Any, int] = {}
     for k in places:
-        t = tensors[k]
-        key = id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
-        seen.setdefault(key, k)
+        seen.setdefault(place_of(tensors[k]), k)
     return list(seen.values())
 
 
