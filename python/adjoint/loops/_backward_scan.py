@@ -38,7 +38,7 @@ def backward_by_scan(
 
     They are added to sums so far, where there are some.
     """
-    so_far = [None] * len(tensors) if sums is None else list(sums)
+    so_far: Maybe = [None] * len(tensors) if sums is None else list(sums)
     return _Pass(loop, tensors, grads, needs, so_far).run()
 
 
