@@ -71,6 +71,20 @@ Tensor Run::sum_at(const Edge& e) {
   return found == elsewhere_.end() ? Tensor() : found->second[e.slot];
 }
 
+Tensor Run::take_sum(int edge) {
+  Node* n = busy_;
+  if (!n || edge < 0 || edge >= n->edge_count || !n->edges[edge].node) return {};
+  if ((modes_ & (kAnomaly | kStrongZeros)) || options_.observer ||
+      (n->extra && n->extra->post_hooks))
+    return {};
+  Edge e = n->edges[edge];
+  Tensor sum = sum_at(e);
+  if (!sum || (sum->flags & kTransformed)) return {};
+  (e.node->run == this ? e.node->pending_of(static_cast<uint32_t>(e.slot))
+                       : elsewhere_[e.node][e.slot]) = Tensor();
+  return sum;
+}
+
 int Run::traverse(visitproc visit, void* arg) {
   for (Node* n : ready_.all()) Py_VISIT(n);
   for (Node* n : complete_) Py_VISIT(n);
@@ -85,6 +99,9 @@ int Run::traverse(visitproc visit, void* arg) {
 
 int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
 
+Tensor take_sum_of_current(int edge) {
+  return Run::current() ? Run::current()->take_sum(edge) : Tensor();
+}
 Node* current_node() { return Run::current() ? Run::current()->busy() : nullptr; }
 bool current_run_keeps_graph() { return Run::current() && Run::current()->keeps_graph(); }
 bool current_run_wants(Node* node) { return !Run::current() || Run::current()->wants(node); }

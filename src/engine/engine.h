@@ -76,6 +76,8 @@ void accumulate_grad(TensorObject* leaf, const Tensor& grad);
 int64_t current_run_id();
 // The node whose backward is running: borrowed, null where there is none.
 Node* current_node();
+// The sum so far of the gradients behind an edge of that node, taken out: Run::take_sum.
+Tensor take_sum_of_current(int edge);
 // Whether it is restricted to the paths to some inputs (autograd.grad, inputs=).
 bool current_run_restricted();
 // Whether it would have run `node`, or nodes behind it, had a gradient arrived there.

@@ -37,6 +37,9 @@ class Run {
   std::vector<Node*> waiting() const;
   // The sum so far of the gradients that arrived for an output; undefined where none has.
   Tensor sum_at(const Edge& e);
+  // The same, taken out for the node that runs, which goes on adding to it: its result there is the
+  // whole sum. Undefined where somebody looks at what each node gives.
+  Tensor take_sum(int edge);
 
   static Run* current();  // of this thread; null outside a pass
   bool keeps_graph() const { return keep_graph_; }

@@ -109,6 +109,51 @@ def test_a_random_step(seed: int) -> None:
     assert all(agree(a, b, body.exact) for a, b in zip(of_scan, of_loop, strict=True))
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_gradients_from_elsewhere(seed: int) -> None:
+    """What the steps read is read before and after them too, or is the first carry itself."""
+    rng = random.Random(3000 + seed)
+    ad.manual_seed(seed)
+    length = rng.choice([2, 4, 5, 12])
+    params = [ad.randn(3, requires_grad=True) for _ in range(rng.randrange(1, 3))]
+    scaled = [rng.random() < 0.3 for _ in params]
+    own = [ad.randn(3, requires_grad=True) for _ in range(rng.randrange(1, 3))]
+    first = [rng.randrange(len(params)) if rng.random() < 0.3 else -1 for _ in own]
+    xs = (ad.randn(length, 3, requires_grad=True),) if rng.random() < 0.5 else None
+    body = Body(rng, len(own), len(xs or ()), params)
+    leaves = [*params, *own, *(xs or ())]
+    kept = rng.choice([{}, {"memory": "sqrt"}, {"snapshots": 2}])
+    around, form = rng.random() < 0.4, rng.choice(["alone", "compiled", "graph"])
+
+    def scanned(step: Any, carry: Any, xs: Any, length: int, reverse: bool) -> Any:
+        carry, ys = ad.scan(step, carry, xs, length=length, reverse=reverse, **kept)
+        return [*carry, *ys]
+
+    def run(loop: Callable[..., Any]) -> Any:
+        used = [p * 1.5 if on else p for p, on in zip(params, scaled, strict=True)]
+        init = tuple(t if k < 0 else used[k] for t, k in zip(own, first, strict=True))
+        step = copy.copy(body)
+        step.params = used
+
+        def twice(c: Any, _: Any) -> Any:
+            last = loop(step, c, xs, length, False)[: len(c)]
+            return tuple(t.tanh() + used[0] * 0.1 for t in last), []
+
+        before = [(t * 0.7).sin() for t in leaves]
+        made = loop(twice, init, None, 5, False) if around else loop(step, init, xs, length, False)
+        after = [(t * 0.3).cos() for t in (*leaves, *used)]
+        return sum(((t * t).sum() for t in (*before, *made, *after)), ad.zeros(()))
+
+    def slopes(loop: Callable[..., Any]) -> Any:
+        graph = form == "graph"
+        return ad.autograd.grad(run(loop), leaves, allow_unused=True, create_graph=graph)
+
+    call = ad.compile(lambda: slopes(scanned)) if form == "compiled" else lambda: slopes(scanned)
+    wanted = slopes(plain)
+    for _ in range(2):
+        assert all(agree(a, b, body.exact) for a, b in zip(call(), wanted, strict=True))
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_second_derivative_of_a_random_step(seed: int) -> None:
     rng = random.Random(1000 + seed)

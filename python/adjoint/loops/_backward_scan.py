@@ -28,25 +28,41 @@ Maybe = list[Tensor | None]
 
 
 def backward_by_scan(
-    loop: LoopRun, tensors: list[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+    loop: LoopRun,
+    tensors: list[Tensor],
+    grads: Sequence[Any],
+    needs: Sequence[bool],
+    sums: Sequence[Tensor | None] | None = None,
 ) -> Maybe:
-    """The gradients of a loop's tensors, with a graph of their own where gradients are recorded."""
-    return _Pass(loop, tensors, grads, needs).run()
+    """The gradients of a loop's tensors, with a graph of their own where gradients are recorded.
+
+    They are added to sums so far, where there are some.
+    """
+    so_far: Maybe = [None] * len(tensors) if sums is None else list(sums)
+    return _Pass(loop, tensors, grads, needs, so_far).run()
 
 
 class _Pass:
     """One backward pass."""
 
     def __init__(
-        self, loop: LoopRun, tensors: list[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+        self,
+        loop: LoopRun,
+        tensors: list[Tensor],
+        grads: Sequence[Any],
+        needs: Sequence[bool],
+        so_far: Maybe,
     ) -> None:
         self._loop, self._step = loop, loop.step
         carry, self._xs, _ = loop.split(tensors)
         self._reached = loop.step.reached
         self._needs = needs
+        later = loop.step.have_gradients(needs)
+        self._varies = [needs[k] or later[k] for k in range(loop.carries)]
         self._states = self._all_states(carry)
         self._carry: Maybe = list(grads[: loop.carries])
-        self._sums: Maybe = [None] * len(self._reached)
+        self._first = so_far[: loop.carries]
+        self._sums: Maybe = so_far[len(tensors) - len(self._reached) :]
         self._ys: Maybe = list(grads[loop.carries :])
         self._x_grads: list[tuple[int, Maybe]] = []  # stacked, of how many steps, the last first
 
@@ -68,7 +84,8 @@ class _Pass:
             is_last, has_earlier = at == count, at > 1
             low = at - 1 if is_last else 1 if has_earlier else 0
             there = self._there()
-            arrivals = self._step.arrivals(*there, is_last, has_earlier)
+            first = () if has_earlier else tuple(t is not None for t in self._first)
+            arrivals = self._step.arrivals(*there, is_last, has_earlier, first)
             if not arrivals.sources:
                 self._carry = [None] * len(self._carry)
                 self._x_grads.append((at - low, [None] * len(self._xs)))
@@ -96,7 +113,10 @@ class _Pass:
     def _single(self, step: int, arrivals: Arrivals) -> None:
         rows = [t[self._row(step)] for t in (*self._states, *self._xs)]
         ys = [None if t is None else t[self._row(step)] for t in self._ys]
-        before = [None if t is None else t[self._row(step - 1)] for t in self._ys] if step else ys
+        if step:
+            before = [None if t is None else t[self._row(step - 1)] for t in self._ys]
+        else:
+            before, ys = ys, [*ys, *self._first]
         carry, sums, x_grads = self._back(arrivals, self._carry, self._sums, rows, ys, before)
         self._carry, self._sums = carry, sums
         self._x_grads.append((1, [None if t is None else t.unsqueeze(0) for t in x_grads]))
@@ -141,10 +161,11 @@ class _Pass:
         step, graph, carries = self._step, _core.is_grad_enabled(), self._loop.carries
         assert self._loop.one is not None
         with enable_grad():
-            # Inputs that need no gradient stay what they are: a stand-in would be a leaf of the
-            # gradient's own graph.
+            # What needs no gradient stays what it is: a stand-in would be a leaf of the gradient's
+            # own graph.
             inputs = [t.view_as(t) if t.requires_grad else t for t in rows[carries:]]
-            known = [*(_variable(t) for t in rows[:carries]), *inputs, *self._reached]
+            states = zip(rows[:carries], self._varies, strict=True)
+            known = [_variable(t) if on else t for t, on in states] + [*inputs, *self._reached]
             result = self._loop.one(known[:carries], known[carries : len(rows)])
             made = {k: t for k, t in zip(step.sources, result, strict=True) if k >= 0}
             asked = []

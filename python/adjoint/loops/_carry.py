@@ -88,7 +88,7 @@ class Carry:
     Attributes
     ----------
     tensors
-        The leaves of the first carry.
+        The leaves of the first carry; a text or None among them stays what it is.
     spec
         Its structure.
     """
@@ -96,13 +96,23 @@ class Carry:
     def __init__(self, loop: str, init: Any) -> None:
         leaves, self.spec = _tree.flatten(init)
         self._loop = loop
-        self.tensors = [tensor_of(leaf) for leaf in leaves]
+        self._fixed = {
+            k: leaf
+            for k, leaf in enumerate(leaves)
+            if leaf is None or (isinstance(leaf, str) and leaf is not init)
+        }
+        self._size = len(leaves)
+        self.tensors = [tensor_of(t) for k, t in enumerate(leaves) if k not in self._fixed]
         # Noted here: to ask a tensor while a step is recorded is to reach it.
         self._forms = [(t.dtype, t.shape) for t in self.tensors]
 
     def built(self, tensors: list[Tensor]) -> Any:
         """The structure, with other leaves."""
-        return _tree.unflatten(self.spec, tensors)
+        if not self._fixed:
+            return _tree.unflatten(self.spec, tensors)
+        there = iter(tensors)
+        leaves = [self._fixed[k] if k in self._fixed else next(there) for k in range(self._size)]
+        return _tree.unflatten(self.spec, leaves)
 
     def flat(self, value: Any) -> list[Tensor]:
         """The leaves of the next carry, which must be like the first."""
@@ -112,12 +122,22 @@ class Carry:
                 f"{self._loop}: a step was given a carry of the structure {self.spec} and returned "
                 f"one of the structure {spec}"
             )
-        return [self._checked(k, tensor_of(leaf)) for k, leaf in enumerate(leaves)]
+        for k, was in self._fixed.items():
+            if leaves[k] is not was and leaves[k] != was:
+                raise ValueError(
+                    f"{self._loop}: a step was given {self._name(k)} as {was!r} and returned "
+                    f"{leaves[k]!r}: a text or None in a carry stays what it is"
+                )
+        own = [leaf for k, leaf in enumerate(leaves) if k not in self._fixed]
+        return [self._checked(k, tensor_of(leaf)) for k, leaf in enumerate(own)]
+
+    def _name(self, leaf: int) -> str:
+        return _tree.paths(self.spec, "carry")[leaf]
 
     def _checked(self, k: int, t: Tensor) -> Tensor:
         dtype, shape = self._forms[k]
         if t.shape != shape or t.dtype != dtype:
-            name = _tree.paths(self.spec, "carry")[k]
+            name = self._name([i for i in range(self._size) if i not in self._fixed][k])
             raise ValueError(
                 f"{self._loop}: a step was given {name} as {dtype} {list(shape)} and "
                 f"returned it as {t.dtype} {list(t.shape)}; fix: start with the shape and dtype "
@@ -137,4 +157,5 @@ class Carry:
 
 def _own(t: Tensor) -> Tensor:
     is_view = _core._unrecorded(t._is_view)
-    return t.clone() if is_view else in_order(t)
+    t = in_order(t)
+    return t.clone() if is_view and _core._unrecorded(t._is_view) else t

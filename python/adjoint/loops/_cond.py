@@ -161,12 +161,13 @@ class _Branches:
             result[k] = g
         return result
 
-    def result_is_differentiable(self, place: int) -> bool:
-        """Whether one of them gives a result there that has a gradient."""
-        return any(
-            loop.step.output_is_differentiable(loop.step.form[1][place])
-            for loop in self._loops.values()
+    def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
+        """By result: whether that of one of them depends on what needs a gradient."""
+        both = (
+            self._loops[which].step.have_gradients([needs[k] for k in self._places(which)])
+            for which in (False, True)
         )
+        return [any(pair) for pair in zip(*both, strict=True)]
 
 
 def _no_second_run(tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
@@ -187,9 +188,8 @@ class Cond(Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, token)
         results = [t.detach() for t in results]
-        ctx.mark_non_differentiable(
-            *(t for k, t in enumerate(results) if not branches.result_is_differentiable(k))
-        )
+        on = branches.have_gradients(ctx.needs_input_grad[2:])
+        ctx.mark_non_differentiable(*(t for t, has in zip(results, on, strict=True) if not has))
         return tuple(results)
 
     @staticmethod

@@ -71,18 +71,13 @@ class _Values(Function):
         ctx.save_for_backward(*tensors)  # which tells whether they have changed since
         ctx.loop, ctx.duals = loop, duals
         found = [t.detach() for t in results]
-        sources = [*loop.step.form[0], *loop.step.form[1]]
-        ctx.mark_non_differentiable(
-            *(
-                t
-                for t, k in zip(found, sources, strict=True)
-                if not loop.step.output_is_differentiable(k)
-            )
-        )
+        on = loop.step.have_gradients(ctx.needs_input_grad[1:])
+        ctx.mark_non_differentiable(*(t for t, has in zip(found, on, strict=True) if not has))
         return tuple(found)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         _ = ctx.saved_tensors
         needs = ctx.needs_input_grad[1:]
-        return (None, *backward_by_scan(ctx.loop, ctx.duals, grads, needs))
+        with ctx.loop.step_again():
+            return (None, *backward_by_scan(ctx.loop, ctx.duals, grads, needs))

@@ -28,7 +28,7 @@ from ._states import State
 from ._step import tell
 from ._transformed import Unsuited, apart, can_have_gradients, is_transformed, linearly
 
-__all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
+__all__ = ["distinct", "loop_backward", "loop_forward", "place_of", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
@@ -65,13 +65,8 @@ class Loop(Function):
             results, ctx.kept = loop_forward(loop, needs, tensors)
             ctx.save_for_backward(*tensors)
         results = [t.detach() for t in results]
-        ctx.mark_non_differentiable(
-            *(
-                t
-                for t, k in zip(results, [*loop.step.form[0], *_rows(loop)], strict=True)
-                if not loop.step.output_is_differentiable(k)
-            )
-        )
+        on = loop.step.have_gradients(ctx.needs_input_grad[2:])
+        ctx.mark_non_differentiable(*(t for t, has in zip(results, on, strict=False) if not has))
         return tuple(results)
 
     @staticmethod
@@ -82,27 +77,38 @@ class Loop(Function):
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
         usual = _is_usual([*tensors, *grads])
+        sums = _sums_of(loop, needs, grads) if usual else None
         # A backward pass on placeholders belongs to a step around this loop, which has asked.
         if loop.transform is not None and not placeholder_pass.get():
             loop.transform.check_derivative(usual)
         by_samples = loop.transform is not None and not usual
         if _core.is_grad_enabled() or not (usual or by_samples):
-            return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
+            return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs, sums))
         if _core._is_recording() and token is None:
             _core._refuse_recording("a loop from outside the function is differentiated")
 
         def run(given: Sequence[Any]) -> list[Tensor | None]:
             if _core._is_recording() and token is not None:
-                return _recorded_backward(loop, token, tensors, given, needs)
+                return _recorded_backward(loop, token, tensors, given, needs, sums)
             kept = ctx.kept if token is None else behind(token)
-            return loop_backward(kept, tensors, given, needs)
+            return loop_backward(kept, tensors, given, needs, sums)
 
         try:
             found = linearly(run, grads) if by_samples else run(grads)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
-            found = _once_more(loop, ctx.start, tensors, grads, needs)
+            found = _once_more(loop, ctx.start, tensors, grads, needs, sums)
         return (None, None, *found)
+
+
+def _sums_of(
+    loop: LoopRun, needs: Sequence[bool], grads: Sequence[Any]
+) -> list[Tensor | None] | None:
+    """The sums so far for the first carry and what is reached: see the note in _step.py."""
+    if all(g is None for g in grads):
+        return None
+    rows = range(loop.carries, len(needs) - len(loop.step.reached))
+    return [_core._take_sum(k) if on and k not in rows else None for k, on in enumerate(needs)]
 
 
 def _is_usual(tensors: Sequence[Any]) -> bool:
@@ -114,7 +120,7 @@ def _is_usual(tensors: Sequence[Any]) -> bool:
 
 
 def _rows(loop: LoopRun) -> list[int]:
-    return loop.step.form[1] if loop.has_length else []
+    return loop.step.sources[loop.carries :] if loop.has_length else []
 
 
 def loop_forward(
@@ -140,9 +146,13 @@ def loop_forward(
 
 
 def loop_backward(
-    kept: Kept, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+    kept: Kept,
+    tensors: Sequence[Tensor],
+    grads: Sequence[Any],
+    needs: Sequence[bool],
+    sums: Sequence[Tensor | None] | None = None,
 ) -> list[Tensor | None]:
-    """The gradients of the first carry, the inputs, and what is reached."""
+    """The gradients of the first carry, the inputs, and what is reached, added to sums so far."""
     loop = kept.loop
     _, xs, reached = loop.split(tensors)
     wanted = needs[loop.carries :]
@@ -150,7 +160,9 @@ def loop_backward(
     ys = [None if t is None else in_order(t) for t in grads[loop.carries :]]
     if not loop.has_length:
         ys = [None]  # the condition has none
-    g = Gradients(list(grads[: loop.carries]), ys, x_grads, len(reached))
+    sums = [None] * len(tensors) if sums is None else sums
+    before, there = list(sums[: loop.carries]), list(sums[len(tensors) - len(reached) :])
+    g = Gradients(list(grads[: loop.carries]), ys, x_grads, before, there)
     with bar_for("loop, backward", loop.count) as loop.bar:
         kept.backward(g, xs)
     loop.bar = None
@@ -163,17 +175,20 @@ def _recorded_backward(
     tensors: list[Tensor],
     grads: Sequence[Any],
     needs: Sequence[bool],
+    sums: Sequence[Tensor | None] | None,
 ) -> list[Tensor | None]:
     """The same as an instruction of the program that is recorded."""
-    there = [g is not None for g in grads]
+    arriving = [*grads, *(sums or ())]
+    there = [g is not None for g in arriving]
 
     def run(kept: Kept, given: Sequence[Tensor]) -> list[Tensor | None]:
         arrived = iter(given[len(tensors) :])
-        all_grads = [next(arrived) if on else None for on in there]
-        return loop_backward(kept, given[: len(tensors)], all_grads, needs)
+        found = [next(arrived) if on else None for on in there]
+        of_results, so_far = found[: len(grads)], found[len(grads) :] or None
+        return loop_backward(kept, given[: len(tensors)], of_results, needs, so_far)
 
     step = RecordedBackward(run)
-    operands = [token, *tensors, *(g for g in grads if g is not None)]
+    operands = [token, *tensors, *(g for g in arriving if g is not None)]
     return step.spread(_core._host_call(step, operands))
 
 
@@ -190,28 +205,25 @@ def _once_more(
     tensors: list[Tensor],
     grads: tuple[Any, ...],
     needs: tuple[bool, ...],
+    sums: Sequence[Tensor | None] | None,
 ) -> list[Any]:
     """Gradients from another run of the steps, with a graph of their own if gradients are on."""
-    made = loop.step.made
-    if not made.hold(loop.step.tensors):
-        raise RuntimeError(
-            "the gradient of a loop is taken in a way that runs its step as Python again "
-            "(create_graph, a transform, gradients of other results than before), and what the "
-            f"step depends on has changed since: {made.guards.failed()}.\n"
-            "  fix: change it after the backward pass, or pass it as a part of the carry"
-        )
-    if loop.can_be_scanned():
-        return backward_by_scan(loop, tensors, grads, needs)
-    return _by_plain_loop(loop, start, tensors, grads, needs)
+    with loop.step_again():
+        if loop.can_be_scanned():
+            return backward_by_scan(loop, tensors, grads, needs, sums)
+        return _by_plain_loop(loop, start, tensors, grads, needs, sums)
+
+
+def place_of(t: Tensor) -> Any:
+    """Where the gradient of a tensor goes, as a key."""
+    return id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
 
 
 def distinct(places: list[int], tensors: Sequence[Tensor]) -> list[int]:
     """The places of tensors, each tensor once: the gradient of one belongs to one place."""
     seen: dict[Any, int] = {}
     for k in places:
-        t = tensors[k]
-        key = id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
-        seen.setdefault(key, k)
+        seen.setdefault(place_of(tensors[k]), k)
     return list(seen.values())
 
 
@@ -221,6 +233,7 @@ def _by_plain_loop(
     tensors: list[Tensor],
     grads: tuple[Any, ...],
     needs: tuple[bool, ...],
+    sums: Sequence[Tensor | None] | None,
 ) -> list[Any]:
     graph, now = _core.is_grad_enabled(), loop.state([])
     loop.go_back_to(start)  # to the random numbers of the call
@@ -232,6 +245,8 @@ def _by_plain_loop(
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
     wanted = distinct([k for k, on in enumerate(needs) if on], tensors)
+    so_far = zip(tensors, sums or (), strict=False)
+    asked += [(t, total) for t, total in so_far if total is not None]
     with enable_grad():
         found = gradients_between(asked, [tensors[k] for k in wanted], graph, graph)
     result: list[Any] = [None] * len(tensors)

@@ -107,7 +107,6 @@ class _Until:
             result[k] = g
         return result
 
-    def result_is_differentiable(self, place: int) -> bool:
-        """Whether a part of the state has a gradient."""
-        step = self._loop.step
-        return step.output_is_differentiable(step.form[0][place])
+    def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
+        """By part of the state: whether it depends on what needs a gradient."""
+        return self._loop.step.have_gradients(needs)[: self._loop.carries]

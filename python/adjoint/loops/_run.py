@@ -6,11 +6,13 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._surroundings import Surroundings
 from adjoint._transforming import Transform
 
 from ._memory import Memory
@@ -67,6 +69,7 @@ class LoopRun:
         self._reached: list[Tensor] = step.reached
         self.bar: LoopBar | None = None
         self.transform: Transform | None = None  # in which it ran
+        self._surroundings = Surroundings()
 
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""
@@ -76,6 +79,20 @@ class LoopRun:
     def can_be_scanned(self) -> bool:
         """Whether the backward pass can be a loop that is differentiated again."""
         return self.one is not None and self._scan is not None and not self._generators
+
+    @contextmanager
+    def step_again(self) -> Iterator[None]:
+        """For the length of a ``with`` block, the step can be called as Python once more."""
+        made = self.step.made
+        with self._surroundings.again():
+            if not made.hold(self.step.tensors):
+                raise RuntimeError(
+                    "the gradient of a loop is taken in a way that runs its step as Python again "
+                    "(create_graph, a transform, gradients of other results than before), and what "
+                    f"the step depends on has changed since: {made.guards.failed()}.\n"
+                    "  fix: change it after the backward pass, or pass it as a part of the carry"
+                )
+            yield
 
     def on(self, reached: list[Tensor]) -> LoopRun:
         """The same loop, with these tensors in place of those that the recorded step reached."""
@@ -159,7 +176,8 @@ class LoopRun:
         while at > first:
             is_last, has_earlier = at == self.count, at > 1
             low = at - 1 if is_last else 1 if first == 0 and has_earlier else first
-            form = self.step.backward_for(*g.there(), is_last, has_earlier)
+            first_sums = () if has_earlier else g.first_there()
+            form = self.step.backward_for(*g.there(), is_last, has_earlier, first_sums)
             if form.program is None:
                 g.carry[:] = [None] * len(g.carry)
                 at = low
@@ -179,7 +197,7 @@ class LoopRun:
                 values,
                 g.carry,
                 g.reached,
-                g.ys,
+                g.ys if has_earlier else g.ys_and_first(self.count),
                 g.xs,
                 self._rows(low, at),
             )
@@ -196,13 +214,28 @@ class LoopRun:
 
 
 class Gradients:
-    """The gradients of a loop, on their way from the last step to the first."""
+    """The gradients of a loop, on their way from the last step to the first.
+
+    Parameters
+    ----------
+    carry, ys
+        What arrives: for the last carry, and for the stacked outputs.
+    xs
+        Room for those of the inputs.
+    first, reached
+        The sums so far, from elsewhere, for the first carry and for what is read from outside.
+    """
 
     def __init__(
-        self, carry: list[Any], ys: list[Any], xs: list[Tensor | None], reached: int
+        self,
+        carry: list[Any],
+        ys: list[Any],
+        xs: list[Tensor | None],
+        first: list[Tensor | None],
+        reached: list[Tensor | None],
     ) -> None:
         self.carry, self.ys, self.xs = carry, ys, xs
-        self.reached: list[Tensor | None] = [None] * reached
+        self._first, self.reached = first, reached
         self._written = [False] * len(xs)
 
     def note(self, gives: list[bool]) -> None:
@@ -215,6 +248,17 @@ class Gradients:
         """The gradients of the first carry, of the inputs and of what was read from outside."""
         xs = [x if on else None for x, on in zip(self.xs, self._written, strict=True)]
         return [*self.carry, *xs, *self.reached]
+
+    def first_there(self) -> tuple[bool, ...]:
+        """For which carries there is a sum from elsewhere; none if there is none at all."""
+        there = _which(self._first)
+        return there if any(there) else ()
+
+    def ys_and_first(self, count: int) -> list[Any]:
+        """The gradients of outputs, and those sums as rows of further ones."""
+        if not self.first_there():
+            return self.ys
+        return [*self.ys, *(t if t is None else t.expand(count, *t.shape) for t in self._first)]
 
     def there(self) -> tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]:
         """Which of them are there."""

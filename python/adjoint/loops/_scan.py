@@ -44,7 +44,7 @@ def scan(
         ``step(carry, x)`` returns the next carry and an output. Both may be tensors or structures
         of tensors; the carry keeps its structure, shapes and dtypes. The output may be None.
     init
-        The first carry. Numbers in it become tensors.
+        The first carry. Numbers in it become tensors; None and texts stay what they are.
     xs
         Inputs, stacked along their first axis: a tensor, a structure of tensors, or None.
     length

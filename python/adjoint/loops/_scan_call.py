@@ -7,6 +7,7 @@ for the node that runs it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections import deque
@@ -23,7 +24,7 @@ from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, tensor_of, without
 from ._forward_over_reverse import with_history
-from ._loop import run_loop
+from ._loop import place_of, run_loop
 from ._memory import Memory
 from ._run import LoopRun
 from ._step import Step, record, record_inside, tell
@@ -137,9 +138,28 @@ class _Call:
         return self._by_loop(step, carry, rows)
 
     def _by_loop(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
+        if _core._unrecorded(lambda: _is_read_twice(carry, step.reached)):
+            return self._first_apart(step, carry, rows)
         loop = self._loop_of(step, self._count)
         found = run_loop(loop, [in_order(t) for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
+
+    def _first_apart(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run the first step as Python, where it reads a tensor in two places.
+
+        All that it adds to the gradient of that tensor is one sum in the plain loop.
+        """
+        size, left = len(carry), self._count - 1
+        result = self._one_step(carry, [t[self._row(0)] for t in rows])
+        rest = [t.narrow(0, 0 if self._reverse else 1, left) for t in rows]
+        found = run_loop(self._loop_of(step, left), [in_order(t) for t in result[:size]], rest)
+        pairs = zip(result[size:], found[size:], strict=True)
+        return self._carry.built(found[:size]), self._ys([self._joined([y], ys) for y, ys in pairs])
+
+    def _joined(self, first: list[Tensor], rest: Tensor) -> Tensor:
+        """The outputs of steps that ran apart, and those of the ones after them."""
+        stacked = ad.stack(first[::-1] if self._reverse else first)
+        return ad.cat((rest, stacked) if self._reverse else (stacked, rest))
 
     def _loop_of(self, step: Step, count: int) -> LoopRun:
         return LoopRun(
@@ -148,7 +168,7 @@ class _Call:
             count,
             self._reverse,
             self._memory,
-            self._again,
+            self._last_steps(count)._again,
             self._one_step,
             functools.partial(_scan_with, users=self._users),
         )
@@ -211,11 +231,8 @@ class _Call:
             if rest is None:
                 return self.plainly(carry, rows, done, ys)
             carry, more = rest
-        if self._reverse:
-            ys.reverse()
-        first = [ad.stack(column) for column in zip(*ys, strict=True)]
-        pairs = [(b, a) if self._reverse else (a, b) for a, b in zip(first, more, strict=True)]
-        return self._carry.built(carry), self._ys([ad.cat(pair) for pair in pairs])
+        columns = zip(zip(*ys, strict=True), more, strict=True)
+        return self._carry.built(carry), self._ys([self._joined([*a], b) for a, b in columns])
 
     def _rest_by_parts(
         self, carry: list[Tensor], forms: list[Form], rows: list[Tensor], done: int
@@ -315,6 +332,14 @@ class _Call:
                 table.remove((old, ys))
             table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
 
+    def _last_steps(self, count: int) -> _Call:
+        """The same call of so many steps, where others have run apart."""
+        if count == self._count:
+            return self
+        rest = copy.copy(self)
+        rest._count = count
+        return rest
+
     def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
         """The plain loop, for derivatives of derivatives."""
         carry, ys = self._loop(tensors[:carries], tensors[carries : carries + rows], 0, [])
@@ -385,6 +410,14 @@ class _Call:
                 f"one of the structure {ys_spec}"
             )
         return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
+
+
+def _is_read_twice(carry: list[Tensor], reached: list[Tensor]) -> bool:
+    """Whether a tensor that is differentiated by is a first carry, and another or reached too."""
+    if not _core.is_grad_enabled() or _core._loop_mode():
+        return False
+    keys = [[place_of(t) for t in some if t.requires_grad] for some in (carry, reached)]
+    return len({*keys[0]}) < len(keys[0]) or not {*keys[0]}.isdisjoint(keys[1])
 
 
 def _is_remembered(function: Any) -> bool:

@@ -10,20 +10,23 @@ any more: the step is retired, and a new recording takes down what the old one w
 Note [Sums in the order of the plain loop]: what a loop reads from outside gets a gradient from each
 step. Added up in another order it would differ in the last bits, so the sum so far goes into the
 backward program of a step as the gradient that has arrived there already, before anything of the
-step is added. The same holds for an output that is also carried on.
+step is added. The same holds for an output that is also carried on, and for what has arrived from
+elsewhere: the sums that the engine has so far for the first carry and for what is reached are taken
+over (`_core._take_sum`), and handed back with the steps added.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
+from adjoint.autograd.graph import get_gradient_edge
 from adjoint.compiler._compile import CompileWarning, level_of_user
 from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
@@ -115,6 +118,7 @@ class Step(FirstCall):
         self._carries, self._rows = carries, rows
         self._saved = _Saved()
         self._programs: dict[tuple[Flags, Flags], Backward] = {}
+        self._depends: dict[int, frozenset[int]] = {}
         self._forms: dict[Any, Backward] = {}
         self._by = differentiated(self._known) if _core.is_grad_enabled() else []
         if self._by:
@@ -152,17 +156,18 @@ class Step(FirstCall):
         made, given = self.made, len(self.tensors)
         held = {id(t): given + k for k, t in enumerate(self.forward.held())}
         sources: dict[int, int] = dict(made.from_outputs)
+        inputs = dict(sources)  # the same, by input of the program
         for place, k in made.from_inputs:
             at = k if k < given else held.get(id(made.reached[k - given]))
             if at is None:
                 raise Refused("it returns a tensor from outside that it does not use", "")
-            sources[place] = ~at
+            sources[place], inputs[place] = ~k, ~at
         self.leaves = len(made.values)
         order = sorted(sources)
         self.places = order  # of the tensors among all leaves of the result
         self._sources = [sources[place] for place in order]
-        carried = self._sources[: self._carries]
-        self.form = (carried, self._sources[self._carries :], made.count, -1)
+        found = [inputs[place] for place in order]
+        self.form = (found[: self._carries], found[self._carries :], made.count, -1)
 
     def ends_by_output(self) -> None:
         """Let the one output end the loop, where it is false."""
@@ -203,19 +208,62 @@ class Step(FirstCall):
 
     @property
     def sources(self) -> list[int]:
-        """Where the next carry and the outputs come from, named as in `form`."""
+        """Where the next carry and the outputs come from: output k of the program, or ~k.
+
+        That is input k of the step: of carry, row and what is reached, in order. The program (see
+        `form`) has what is reached in an order of its own.
+        """
         return self._sources
 
-    def output_is_differentiable(self, source: int) -> bool:
-        """Whether a result, named as in `form`, has one."""
-        if source >= 0:
-            return source in self.made.differentiable
-        return ~source in self._by
+    def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
+        """By carry and output: whether it depends on an input that needs a gradient.
+
+        In the loop as Python a carry that is computed from nothing but itself (a clock) needs none
+        either, although a stand-in for it had one while the step was recorded.
+
+        Parameters
+        ----------
+        needs
+            By carry, row and what is reached.
+        """
+        depends = [self._dependences(k) for k in self._sources]
+        on = [bool(n) for n in needs]
+        changed = True
+        while changed:
+            after = [
+                was or any(on[k] for k in depends[j]) for j, was in enumerate(on[: self._carries])
+            ]
+            changed = after != on[: self._carries]
+            on[: self._carries] = after
+        return [any(on[k] for k in some) for some in depends]
+
+    def _dependences(self, source: int) -> frozenset[int]:
+        """The inputs that a result, named as in `sources`, has a gradient by."""
+        if source < 0:
+            return frozenset([~source]) if ~source in self._by else frozenset()
+        if source not in self.made.differentiable:
+            return frozenset()
+        found = self._depends.get(source)
+        if found is None:
+            found = self._depends[source] = _core._unrecorded(lambda: self._walk_from(source))
+        return found
+
+    def _walk_from(self, source: int) -> frozenset[int]:
+        ends: dict[Any, set[int]] = {}
+        for k in self._by:
+            ends.setdefault(_node_of(self._known[k]), set()).add(k)
+        return _ends_of(self.results[source], ends)
 
     # -- backward ----------------------------------------------------------------------------------
 
     def backward_for(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags = (),
     ) -> Backward:
         """How to run it backward where these gradients are there.
 
@@ -227,27 +275,42 @@ class Step(FirstCall):
             Whether it is the last step of all.
         earlier
             Whether there is a step before it, whose outputs have gradients too.
+        first
+            In the first step, for which carries a sum from elsewhere is there: it stands among
+            outputs, after the others.
         """
-        key = carry, reached, ys, last, earlier
+        key = carry, reached, ys, last, earlier, first
         found = self._forms.get(key)
         if found is None:
-            found = self._forms[key] = self._make_form(carry, reached, ys, last, earlier)
+            found = self._forms[key] = self._make_form(*key)
         return found
 
     def _make_form(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags,
     ) -> Backward:
-        arrivals = self.arrivals(carry, reached, ys, last, earlier)
+        arrivals = self.arrivals(carry, reached, ys, last, earlier, first)
         if not arrivals.sums:
             return Backward(None, [], [], [False] * len(self._known))
         found = self._program_for(arrivals.outputs, arrivals.inputs)
         return dataclasses.replace(found, arriving=arrivals.sums)
 
     def arrivals(
-        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+        self,
+        carry: Flags,
+        reached: Flags,
+        ys: Flags,
+        last: bool,
+        earlier: bool,
+        first: Flags = (),
     ) -> Arrivals:
         """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
-        carried, rows = self.form[:2]
+        carried, rows = self._sources[: self._carries], self._sources[self._carries :]
         also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
         arriving: list[tuple[int, list[int], list[int]]] = []
 
@@ -273,6 +336,8 @@ class Step(FirstCall):
             total = -1
             if k < self._carries and earlier and carried.index(carried[k]) == k:
                 before = [~y for y in also_carried if ys[y] and rows[y] == carried[k]]
+            if k < len(first) and first[k]:
+                before = [len(rows) + k]
             if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
                 total = k - self._carries - self._rows
             sums.append(arrive(~k, total, before))
@@ -332,6 +397,25 @@ class Step(FirstCall):
             places = self._places_of(values.held())
             return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
+
+
+def _node_of(t: Tensor) -> Any:
+    return t.grad_fn if t.grad_fn is not None else get_gradient_edge(t).node
+
+
+def _ends_of(t: Tensor, ends: Mapping[Any, set[int]]) -> frozenset[int]:
+    """Of which of these nodes, which have numbers, a tensor was computed."""
+    nodes, seen, found = [t.grad_fn], {t.grad_fn}, set[int]()
+    while nodes:
+        node: Any = nodes.pop()
+        if node in ends:
+            found |= ends[node]
+            continue
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                nodes.append(following)
+    return frozenset(found)
 
 
 def tell(loop: str, refused: Refused) -> None:

@@ -198,6 +198,15 @@ PyObject* run_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run_
 PyObject* current_node_(PyObject*, PyObject*) {
   return guard([&] { return to_python(current_node()); });
 }
+PyObject* take_sum(PyObject*, PyObject* edge) {
+  return guard([&]() -> PyObject* {
+    long k = PyLong_AsLong(edge);
+    if (k == -1 && PyErr_Occurred()) return nullptr;
+    Tensor sum = take_sum_of_current(static_cast<int>(k));
+    if (!sum) Py_RETURN_NONE;
+    return to_python(std::move(sum));
+  });
+}
 PyObject* set_accumulates_early(PyObject*, PyObject* wanted) {
   int value = PyObject_IsTrue(wanted);
   if (value < 0) return nullptr;
@@ -239,6 +248,8 @@ PyMethodDef functions[] = {
      "A number for the backward pass under way in this thread; -1 outside one."},
     {"_current_autograd_node", current_node_, METH_NOARGS,
      "The node whose derivative is being computed in this thread, or None."},
+    {"_take_sum", take_sum, METH_O,
+     "The sum so far of the gradients of a tensor that the running node was given, taken out."},
     {"_current_pass_has_inputs", run_restricted, METH_NOARGS,
      "Whether the backward pass under way in this thread computes gradients of given inputs only."},
     {"_accumulate_early", set_accumulates_early, METH_O,

@@ -390,6 +390,77 @@ def test_without_gradients_nothing_is_kept() -> None:
     assert not last.requires_grad
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_output_that_is_a_tensor_from_outside(first: bool) -> None:
+    """Whichever of two the step reads first: the gradient is its own, and so is the shape."""
+    p, q = ad.ones(2, requires_grad=True), ad.ones(1, requires_grad=True)
+
+    def step(c: Any, _: Any) -> Any:
+        if first:
+            p.sin()
+        return c * q.cos() + p, p
+
+    _, ys = ad.scan(step, ad.zeros(2), length=4)
+    of_p, of_q = ad.autograd.grad(ys.sum(), [p, q], allow_unused=True)
+    assert ys.shape == (4, 2) and of_q is None and of_p is not None and of_p.tolist() == [4, 4]
+
+
+def test_a_carry_may_hold_none_and_texts() -> None:
+    xs = ad.arange(5.0, requires_grad=True)
+    (x, nothing, name), ys = ad.scan(
+        lambda c, x: ((c[0] + x, c[1], c[2]), None if c[1] else x * 2), (0.0, None, "tank"), xs
+    )
+    assert (x.item(), nothing, name) == (10.0, None, "tank")
+    assert ad.scan(lambda c, x: (None, x * 2), None, xs)[0] is None and ys.shape == (5,)
+    with pytest.raises(ValueError, match=r"carry\[1\] as None and returned 'full'"):
+        ad.scan(lambda c, x: ((c[0] + x, "full"), None), (0.0, None), xs)
+    assert ad.checkpoint_loop(lambda c, x: ((c[0] + x, None), x), (0.0, None), xs)[0][1] is None
+
+
+def test_what_depends_on_nothing_that_needs_a_gradient_needs_none() -> None:
+    """As in the plain loop: a clock can be read, or become an array, at once."""
+    k = ad.tensor(0.5, requires_grad=True)
+
+    def step(c: Any, _: Any) -> Any:
+        t, x, y, late = c
+        return (t + 0.1, x * k, y * t, late + x), (t, y, x)
+
+    start = (0.0, 1.0, 1.0, 0.0)
+    (t, x, y, late), (times, ys, path) = ad.scan(step, start, length=6)
+    on = [v.requires_grad for v in (t, x, y, late, times, ys, path)]
+    assert on == [False, True, False, True, False, False, True]
+    assert len(times.numpy()) == 6
+    turned = ad.while_loop(lambda t, x: t < 1, lambda t, x: (t + 0.3, x * k), (ad.zeros(()), k))
+    assert [v.requires_grad for v in turned] == [False, True]
+    both = ad.compile(
+        lambda k: ad.scan(lambda c, _: ((c[0] + 1, c[1] * k), None), (0.0, k), length=6)
+    )
+    for _ in range(3):
+        (t, x), _ = both(k)
+        assert [t.requires_grad, x.requires_grad] == [False, True]
+
+
+def test_a_carry_that_lies_otherwise_in_memory() -> None:
+    a, xs = ad.randn(3, 3, requires_grad=True), ad.randn(6, 3)
+
+    def step(c: Any, x: Any) -> Any:
+        return (c * a + x).T, (c.T, c.flip(0))
+
+    def run(loop: Any) -> Any:
+        last, (p, q) = loop(step, ad.ones(3, 3), xs)
+        total = (last.sum() + (p * q).sum()).sin()
+        return last, p, *ad.autograd.grad(total, a)
+
+    def by_hand(step: Any, c: Any, xs: Any) -> Any:
+        rows = []
+        for x in xs:
+            c, y = step(c, x)
+            rows.append(y)
+        return c, tuple(map(ad.stack, zip(*rows, strict=True)))
+
+    assert all(map(same, run(ad.scan), run(by_hand)))
+
+
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no length": (lambda: ad.scan(lambda c, x: (c, x), 1.0), ValueError, "needs `length`"),
     "lengths": (

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from adjoint import Tensor
+from adjoint._surroundings import stand_ins
 from adjoint.nn.modules.module import Module
 
 __all__ = ["functional_call"]
@@ -75,7 +76,7 @@ def _owner(module: Module, path: str) -> Module:
     return module
 
 
-def _swap(module: Module, name: str, value: Any) -> Any:
+def put(module: Module, name: str, value: Any) -> Any:
     """Put ``value`` where the module keeps ``name``; return what was there.
 
     Past ``__setattr__``: a plain tensor may stand in for a parameter.
@@ -114,11 +115,16 @@ def swapped(
         for full, value in placed.items():
             path, _, name = full.rpartition(".")
             owner = _owner(module, path)
-            before.append((owner, name, full, _swap(owner, name, value)))
-        yield
+            before.append((owner, name, full, put(owner, name, value)))
+        placed_now = tuple((owner, name, placed[full]) for owner, name, full, _ in before)
+        token = stand_ins.set((*stand_ins.get(), *placed_now))
+        try:
+            yield
+        finally:
+            stand_ins.reset(token)
     finally:
         for owner, name, full, value in reversed(before):
-            after = _swap(owner, name, value)
+            after = put(owner, name, value)
             if full in tensors and after is not _ABSENT:
                 tensors[full] = after
 

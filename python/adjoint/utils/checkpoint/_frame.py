@@ -20,9 +20,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from adjoint import _core, _tree
-from adjoint._autocast import in_modes
 from adjoint._core import Tensor
 from adjoint._recording import CheckpointedCalls, checkpointed
+from adjoint._surroundings import Surroundings
 from adjoint.autograd.forward_ad import unpack_dual
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -146,7 +146,7 @@ class Frame:
         self.call_arguments: Any = (args, kwargs)  # dropped after the call
         self.recompute_context = recompute_context
         self.rng_state = _rng.current(preserve_rng_state)
-        self.autocast = _core._autocast_modes()
+        self.surroundings = Surroundings()
         self.early_stop = early_stop and _early_stop
         self.metadata_of = metadata_of
         self.debug = debug if _debug is None else _debug
@@ -227,7 +227,7 @@ class Frame:
             return self._deliver(number, run, tensor)
 
         try:
-            with _rng.as_it_was(self.rng_state), in_modes(self.autocast):
+            with _rng.as_it_was(self.rng_state), self.surroundings.again():
                 # What the function itself differentiates inside works on this second graph.
                 hooks = saved_tensors_hooks(pack, lambda tensor: tensor)
                 calls = _watched(CheckpointedCalls(pack, self.ways))

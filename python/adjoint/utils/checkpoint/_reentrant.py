@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adjoint import _core, _tree
-from adjoint._autocast import in_modes
 from adjoint._core import Tensor
+from adjoint._surroundings import Surroundings
 from adjoint.autograd import Function, backward
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 
@@ -49,7 +49,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = _rng.current(preserve_rng_state)
-        ctx.autocast = _core._autocast_modes()
+        ctx.surroundings = Surroundings()
         ctx.plain = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.save_for_backward(*[arg for arg in args if isinstance(arg, Tensor)])
@@ -70,7 +70,7 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
         detached = detach_variable(tuple(inputs))
-        with _rng.as_it_was(ctx.rng_state), enable_grad(), in_modes(ctx.autocast):
+        with _rng.as_it_was(ctx.rng_state), enable_grad(), ctx.surroundings.again():
             outputs = ctx.run_function(*detached)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)
