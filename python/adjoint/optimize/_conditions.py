@@ -323,6 +323,10 @@ class Found:
         mask = self.held.low | self.held.high
         return mask if is_batched(mask) else ad.nonzero(mask).flatten()
 
+    def active_mask(self) -> Tensor:
+        """SciPy's: -1 where the lower bound holds an element, 1 where the upper one does."""
+        return self.held.high.int() - self.held.low.int()
+
     def answer(self) -> Tensor:
         """The point, with its derivatives."""
         if not self._is_differentiated:
