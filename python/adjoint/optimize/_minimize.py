@@ -272,7 +272,7 @@ class _Run:
 
         def value(v: Any) -> float:
             there = objective(each(v))
-            return float(there if arrays.samples == 1 else flat(there).sum()) / height
+            return float(flat(there).sum() if arrays.shape else there) / height
 
         def slope(v: Any) -> Any:
             found = flat(gradient(each(v)))

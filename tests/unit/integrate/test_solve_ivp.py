@@ -11,7 +11,7 @@ import adjoint as ad
 from adjoint.func import grad, hessian, jacfwd, jacrev, vmap
 from adjoint.integrate import odeint, solve_ivp
 from adjoint.loops import _progress
-from adjoint.optimize import ConvergenceError
+from adjoint.optimize import ConvergenceError, root
 
 DOUBLE = {"dtype": ad.float64}
 METHODS = ["RK45", "RK23", "DOP853", "Radau", "BDF", "Rodas5P", "Rodas3"]
@@ -248,3 +248,15 @@ def test_states_and_slopes_as_scipys_users_write_them() -> None:
     assert solve_ivp(decay, (0, 1), [1.0, 2.0], t_eval=[], args=1.0).y.shape == (2, 0)
     late = odeint(lambda t, y: -y, [1.0], [0.0, 1.0], tfirst=True)
     assert late[-1].item() == pytest.approx(math.exp(-1), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "Rodas5P"])
+def test_a_slope_may_solve_an_equation_itself(method: str) -> None:
+    def end(p: ad.Tensor) -> ad.Tensor:
+        def slope(t: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+            return -p * root(lambda z: z**2 - y**2, y).x  # which is y
+
+        return solve_ivp(slope, (0, 1), [1.0], method, rtol=1e-6, atol=1e-8, t_eval=[1.0]).y[0, 0]
+
+    at = ad.tensor(0.7, **DOUBLE)
+    ad.testing.assert_close(grad(end)(at), -ad.exp(-at), rtol=1e-4, atol=0)
