@@ -7,6 +7,7 @@ others, such as SciPy's, are handed the samples side by side as one larger probl
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "largest",
     "largest_of",
     "largest_value",
+    "must_hold",
     "somewhere",
 ]
 
@@ -54,6 +56,25 @@ def everywhere(condition: Tensor) -> bool:
 def somewhere(condition: Tensor) -> bool:
     """Whether it is true of some sample or element."""
     return bool(_whole(condition).any())
+
+
+def must_hold(condition: Tensor, error: Callable[..., Exception], *about: Tensor) -> None:
+    """Raise ``error(condition, *about)`` unless it is true of every sample and element.
+
+    Inside a recording a program asks again in each of its runs. The tensors that the error is about
+    are those of all samples.
+    """
+
+    def check(tensors: Sequence[Tensor]) -> list[Tensor]:
+        if not bool(tensors[0].all()):
+            raise error(*tensors)
+        return []
+
+    whole = [_whole(t.detach()) for t in (condition, *about)]
+    if _core._is_recording():
+        _core._host_call(check, whole)
+    else:
+        check(whole)
 
 
 class Batch:

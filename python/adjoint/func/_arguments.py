@@ -161,7 +161,7 @@ def released(tree: Any, recorded: bool) -> Any:
     leaves, spec = _tree.flatten(tree)
     return _tree.unflatten(
         spec,
-        [_core._detached(x) if isinstance(x, Tensor) and x.requires_grad else x for x in leaves],
+        [_core._released(x) if isinstance(x, Tensor) and x.requires_grad else x for x in leaves],
     )
 
 

@@ -107,7 +107,8 @@ class _Bvp:
     """A problem on vectors: columns of y are nodes."""
 
     def __init__(self, fun: Any, bc: Any, x: Any, y: Any, p: Any) -> None:
-        guess = ad.map(_as_tensor, y) if not isinstance(y, (list, tuple)) else _as_tensor(y)
+        plain = isinstance(y, (list, tuple, np.ndarray))
+        guess = _as_tensor(y) if plain else ad.map(_as_tensor, y)
         first = ad.map(lambda t: t[..., 0], guess)
         self._unknowns = Unknowns(first, "solve_bvp")
         self._fun, self._bc = fun, bc

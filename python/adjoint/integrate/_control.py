@@ -197,11 +197,16 @@ def plan_steps(
     is_slow = time.monotonic() - now > _SLOW / control.method.slopes
     if not everywhere(ad.isfinite(f)):
         return plan.failed(f"the slope is not finite at t = {begin:g}: it is {_shown(f)}")
-    state = control.start(t, y, first)
+    state = start = control.start(t, y, first)
 
     def one(state: State, _: None) -> tuple[State, tuple[Tensor, Tensor, Rows]]:
         ended = control.ended(state)
-        after, step, taken = control.attempt(state)
+        at = state
+        if control.method.implicit:
+            # A step of no length has no matrix: what is left of a run repeats the first one, as
+            # a slope that solves something itself must not meet numbers that are not finite.
+            at = State(*_unless(ended, state, start))
+        after, step, taken = control.attempt(at)
         after = State(*_unless(ended, after, state))
         rows = Rows(
             after.t,

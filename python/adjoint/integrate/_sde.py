@@ -8,7 +8,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere
+from adjoint._samples import must_hold
 from adjoint.func import jvp
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._unknowns import Unknowns, as_arguments
@@ -123,7 +123,7 @@ def solve_sde(
     rows = times[:-1], times[1:] - times[:-1], w[1:] - w[:-1]
     _, states = ad.scan(step, y, rows, memory=memory, snapshots=snapshots)
     every = ad.cat([y[None], states])
-    _must_hold(ad.isfinite(every.detach()), _not_finite)
+    must_hold(ad.isfinite(every.detach()), _not_finite)
     chosen = every.index_select(0, ad.tensor(places))
     return OdeResult(
         t=times.index_select(0, ad.tensor(places)),
@@ -253,7 +253,7 @@ def _check_diagonal(g: Function, t: Tensor, y: Tensor) -> None:
         _, total = jvp(lambda v: g(t, v), (y,), (ad.ones_like(y),))
         _, probe = jvp(lambda v: g(t, v), (y,), (weights,))
         right = (probe - weights * total).abs() <= 1e-6 * (1 + probe.abs())
-        _must_hold(right, _not_diagonal)
+        must_hold(right, _not_diagonal)
 
 
 def _marks(
@@ -285,28 +285,14 @@ def _marks(
     return marks, places
 
 
-def _must_hold(condition: Tensor, error: Callable[[], Exception]) -> None:
-    """Raise where a condition does not hold; inside a recording, each time the program runs."""
-
-    def check(tensors: Sequence[Tensor]) -> list[Tensor]:
-        if not everywhere(tensors[0]):
-            raise error()
-        return [tensors[0].clone()]
-
-    if ad._core._is_recording():
-        ad._core._host_call(check, [condition])
-    else:
-        check([condition])
-
-
-def _not_diagonal() -> Exception:
+def _not_diagonal(holds: Tensor) -> Exception:
     return ValueError(
         "solve_sde(): the diffusion of an element depends on another one, for which Milstein's "
         "method does not hold\n  fix: method='euler', or 'heun' for Stratonovich's equation"
     )
 
 
-def _not_finite() -> Exception:
+def _not_finite(holds: Tensor) -> Exception:
     return ConvergenceError(
         "solve_sde(): the solution became NaN or infinite\n"
         "  fix: more steps, or look at drift and diffusion",

@@ -173,11 +173,19 @@ def solve_ivp(
     return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen, way)
 
 
-def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options: Any) -> Any:
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    args: Any = (),
+    *,
+    tfirst: bool = False,
+    **options: Any,
+) -> Any:
     """Solve ``dy/dt = func(y, t, *args)`` at the times ``t``, the first of which is that of ``y0``.
 
-    SciPy's older form: the state comes first, and the result has time as its first axis.
-    ``options`` are those of `solve_ivp`.
+    SciPy's older form: the state comes first (unless ``tfirst``), and the result has time as its
+    first axis. ``options`` are those of `solve_ivp`.
     """
     options.setdefault("rtol", 1.49012e-8)
     options.setdefault("atol", 1.49012e-8)
@@ -186,6 +194,8 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options:
     def fun(t: Tensor, y: Any, *rest: Any) -> Any:
         return func(y, t, *rest)
 
+    if tfirst:
+        fun = func
     found = solve_ivp(fun, (times[0], times[-1]), y0, t_eval=times, args=args, **options)
     return ad.map(lambda y: y.movedim(-1, 0), found.y)
 
@@ -400,6 +410,8 @@ def _recorded(
 
 def _at_ends(path: Path, times: Tensor) -> Tensor:
     """The states at times that are those of the beginning or of the end."""
+    if not times.numel():
+        return path.states[:0]
     first = (times == path.times[0].detach()).tolist()
     return ad.stack([path.states[0 if on else -1] for on in first])
 
@@ -408,4 +420,6 @@ def _trees(states: Tensor, unknowns: Unknowns) -> Any:
     """States in rows as the structure of the state, with time as the last axis of every tensor."""
     if states.ndim == 1:
         return unknowns.tree(states)
+    if not len(states):
+        return ad.map(lambda t: t.detach()[..., None][..., :0], unknowns.tree(unknowns.start))
     return unknowns.stacked(states)

@@ -74,9 +74,12 @@ def kept(method: Method, plan: Plan, y: Tensor) -> Trajectory:
 
 
 def moved(plan: Plan, begin: Tensor, end: Tensor) -> Tensor:
-    """The times of a plan, which move with the ends of the interval if they are reached."""
+    """The times of a plan, which move with the ends of the interval that are reached."""
     marks = ad.tensor(plan.times, dtype=begin.dtype)
-    return marks if plan.status != 0 or plan.steps == 0 else moved_marks(marks, begin, end)
+    if plan.status == 0 and plan.steps > 0:
+        return moved_marks(marks, begin, end)
+    # An event ended it before the end: all steps move with the beginning.
+    return marks + (begin - begin.detach()) if begin.requires_grad or _moves(begin) else marks
 
 
 def moved_marks(marks: Tensor, begin: Tensor, end: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import somewhere
+from adjoint._samples import must_hold
 
-from ._nodes import as_float, found, nodes_of
+from ._nodes import as_float, found, nodes_of, rows
 from ._splines import CubicSpline, PchipInterpolator
 
 __all__ = ["RegularGridInterpolator", "interpn"]
@@ -75,14 +75,8 @@ class RegularGridInterpolator:
         for d, x in enumerate(self.grid):
             place = at.detach()[..., d]
             outside = outside | (place < x.detach()[0]) | (place > x.detach()[-1])
-        if self._refuses and somewhere(outside):
-            k = int(outside.flatten().nonzero()[0, 0])
-            raise ValueError(
-                f"RegularGridInterpolator: {at.detach().reshape(-1, len(self.grid))[k].tolist()} "
-                "lies outside "
-                f"of the "
-                "grid\n  fix: bounds_error=False with fill_value= a number, or None to go on beyond"
-            )
+        if self._refuses:
+            must_hold(~outside, _outside, at)
         kind = self.method if method is None else method
         made = (
             self._by_corners(at, kind) if kind in ("linear", "nearest") else self._by_axes(at, kind)
@@ -112,7 +106,8 @@ class RegularGridInterpolator:
         cells, shares = [], []
         for d, x in enumerate(self.grid):
             k = found(x, at[..., d])
-            share = (at[..., d] - x[k]) / (x[k + 1] - x[k])
+            left, right = rows(x, k), rows(x, k + 1)
+            share = (at[..., d] - left) / (right - left)
             if kind == "nearest":
                 share = (share > 0.5).to(share.dtype)
             cells.append(k)
@@ -132,19 +127,27 @@ class RegularGridInterpolator:
     def _by_axes(self, at: Tensor, kind: str) -> Tensor:
         """The last axis first, at every place; then the next, each place in its own values."""
         make = CubicSpline if kind == "cubic" else PchipInterpolator
-        rows = at.reshape(-1, len(self.grid))
-        made = []
-        for row in rows:
+        places = at.reshape(-1, len(self.grid))
+
+        def value(place: Tensor) -> Tensor:
             values = self.values
             for d in reversed(range(len(self.grid))):
-                values = make(self.grid[d], values, axis=d)(row[d])
-            made.append(values)
-        whole = (
-            ad.stack(made)
-            if made
-            else self.values.new_zeros((0, *self.values.shape[len(self.grid) :]))
-        )
+                values = make(self.grid[d], values, axis=d)(place[d])
+            return values
+
+        more = self.values.shape[len(self.grid) :]
+        whole = ad.vmap(value)(places) if len(places) else self.values.new_zeros((0, *more))
         return whole.reshape((*at.shape[:-1], *whole.shape[1:]))
+
+
+def _outside(inside: Tensor, at: Tensor) -> Exception:
+    k = int((~inside).flatten().nonzero()[0, 0])
+    places = at.reshape(-1, at.shape[-1])
+    where = places[k].tolist() if len(places) == inside.numel() else "a place"
+    return ValueError(
+        f"RegularGridInterpolator: {where} lies outside of the grid\n"
+        "  fix: bounds_error=False with fill_value= a number, or None to go on beyond"
+    )
 
 
 def interpn(

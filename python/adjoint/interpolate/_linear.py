@@ -6,9 +6,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import somewhere
+from adjoint._samples import must_hold
 
-from ._nodes import as_float, found, moved, nodes_of
+from ._nodes import as_float, found, moved, nodes_of, rows
 
 __all__ = ["interp", "interp1d"]
 
@@ -43,8 +43,9 @@ def _line(x: Tensor, y: Tensor, at: Tensor, axis: int) -> Tensor:
     """On the line of the interval of each place; the nodes' axis becomes those of the places."""
     y = y.movedim(axis, 0)
     k = found(x, at)
-    share = ((at - x[k]) / (x[k + 1] - x[k])).reshape((*at.shape, *[1] * (y.ndim - 1)))
-    made = y[k] + share * (y[k + 1] - y[k])
+    left, right, low, high = rows(x, k), rows(x, k + 1), rows(y, k), rows(y, k + 1)
+    share = ((at - left) / (right - left)).reshape((*at.shape, *[1] * (y.ndim - 1)))
+    made = low + share * (high - low)
     return moved(made, at.ndim, axis)
 
 
@@ -96,11 +97,8 @@ class interp1d:
         at = as_float(x).to(self._x.dtype)
         low, high = self._x[0].detach(), self._x[-1].detach()
         outside = (at.detach() < low) | (at.detach() > high)
-        if self._refuses and somewhere(outside):
-            raise ValueError(
-                f"interp1d: a place lies outside of the nodes, from {float(low):g} to "
-                f"{float(high):g}\n  fix: give fill_value= a number, or 'extrapolate'"
-            )
+        if self._refuses:
+            must_hold(~outside, _outside, low, high)
         made = self._inside(at)
         if self._fill is None or (isinstance(self._fill, str) and self._fill == "extrapolate"):
             return made
@@ -116,11 +114,18 @@ class interp1d:
         if self._kind == "linear":
             return _line(self._x, self._y, at, self._axis)
         k = found(self._x, at)
-        left, right = self._x.detach()[k], self._x.detach()[k + 1]
+        left, right = rows(self._x.detach(), k), rows(self._x.detach(), k + 1)
         if self._kind == "nearest":
             k = k + (at > (left + right) / 2).long()
         elif self._kind == "previous":
             k = k + (at >= right).long()
         else:
             k = k + (at > left).long()
-        return moved(self._y.movedim(self._axis, 0)[k], at.ndim, self._axis)
+        return moved(rows(self._y.movedim(self._axis, 0), k), at.ndim, self._axis)
+
+
+def _outside(inside: Tensor, low: Tensor, high: Tensor) -> Exception:
+    return ValueError(
+        f"interp1d: a place lies outside of the nodes, from {float(low.max()):g} to "
+        f"{float(high.min()):g}\n  fix: give fill_value= a number, or 'extrapolate'"
+    )

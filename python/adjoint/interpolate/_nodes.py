@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
-from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import is_batched, somewhere
+from adjoint._samples import is_batched, must_hold
 
-__all__ = ["as_float", "found", "moved", "nodes_of"]
+__all__ = ["as_float", "found", "moved", "nodes_of", "rows"]
 
 
 def as_float(thing: Any) -> Tensor:
@@ -26,6 +25,8 @@ def as_float(thing: Any) -> Tensor:
     if isinstance(thing, (list, tuple)) and any(isinstance(t, Tensor) for t in thing):
         return ad.stack([as_float(t) for t in thing])
     array = np.asarray(thing)
+    if array.dtype.kind == "f" and isinstance(thing, (float, list, tuple)):
+        return ad.tensor(array.tolist(), dtype=ad.float64)  # of a recording: a constant
     return ad.as_tensor(array if array.dtype.kind in "fc" else array.astype(np.float64))
 
 
@@ -38,23 +39,16 @@ def nodes_of(name: str, given: Any, least: int = 2) -> Tensor:
         )
     if x.is_complex():
         raise ValueError(f"{name}: the nodes must be real numbers, got {x.dtype}")
-    if _core._is_recording() and not is_batched(x):
-        # A program asks again in each of its runs: there the nodes may be others.
-        _core._host_call(lambda given: _increasing(name, given[0]), [x.detach()])
-    else:
-        _increasing(name, x.detach())
+    must_hold(x.detach().diff() > 0, lambda rises, x: _falls(name, rises, x), x)
     return x
 
 
-def _increasing(name: str, x: Tensor) -> list[Tensor]:
-    """Refuse nodes that do not increase; returns nothing, as a host call does."""
-    falls = ~(x.diff() > 0)
-    if not somewhere(falls):
-        return []
-    if is_batched(x):
-        raise ValueError(f"{name}: the nodes must increase, and in some sample they do not")
-    k = int(falls.nonzero()[0, 0])
-    raise ValueError(
+def _falls(name: str, rises: Tensor, x: Tensor) -> Exception:
+    """That nodes do not increase."""
+    if x.ndim > 1:
+        return ValueError(f"{name}: the nodes must increase, and in some sample they do not")
+    k = int((~rises).nonzero()[0, 0])
+    return ValueError(
         f"{name}: the nodes must increase, but x[{k + 1}] = {float(x[k + 1]):g} follows "
         f"x[{k}] = {float(x[k]):g}\n  fix: sort them, with the values: order = x.argsort()"
     )
@@ -68,6 +62,11 @@ def found(x: Tensor, at: Tensor) -> Tensor:
     else:
         after = ad.searchsorted(x, at.contiguous(), right=True)
     return (after - 1).clamp(0, x.numel() - 2)
+
+
+def rows(x: Tensor, k: Tensor) -> Tensor:
+    """Rows by number; a number is not read, as ``x[k]`` would."""
+    return x.index_select(0, k.reshape(-1)).reshape((*k.shape, *x.shape[1:]))
 
 
 def moved(made: Tensor, places: int, axis: int) -> Tensor:

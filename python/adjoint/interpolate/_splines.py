@@ -6,8 +6,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import must_hold
 
-from ._nodes import as_float, found, moved, nodes_of
+from ._nodes import as_float, found, moved, nodes_of, rows
 from ._tridiagonal import solve_tridiagonal
 
 __all__ = ["CubicSpline", "PchipInterpolator"]
@@ -42,21 +43,26 @@ class _Cubics:
         third = (a + b - 2 * self._secants) / self._h
         return [self._y[:-1], a, (self._secants - a) / self._h - third, third / self._h]
 
+    @property
+    def c(self) -> Tensor:
+        """SciPy's coefficients: of the powers from the third down, in each interval."""
+        return ad.stack(self._coefficients()[::-1])
+
     def __call__(self, x: Any, nu: int = 0) -> Tensor:
         """The values at places, or their derivative of order ``nu``."""
         at = as_float(x).to(self.x.dtype)
         k = found(self.x, at)
-        d = (at - self.x[k]).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
+        d = (at - rows(self.x, k)).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
         made: Tensor | None = None
         coefficients = self._coefficients()
         for power in range(3, nu - 1, -1):
             weight = 1.0
             for factor in range(power - nu + 1, power + 1):
                 weight *= factor
-            term = weight * coefficients[power][k]
+            term = weight * rows(coefficients[power], k)
             made = term if made is None else made * d + term
         if made is None:
-            made = ad.zeros_like(coefficients[0][k])
+            made = ad.zeros_like(rows(coefficients[0], k))
         if not self.extrapolate:
             outside = (at < self.x[0]) | (at > self.x[-1])
             made = ad.where(outside.reshape(d.shape), float("nan"), made)
@@ -80,8 +86,9 @@ class _Cubics:
 
         whole = up_to(self._h, parts).cumsum(0)
         before = ad.cat([ad.zeros_like(whole[:1]), whole])
-        d = (at - self.x[k]).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
-        return moved(before[k] + up_to(d, [c[k] for c in parts]), at.ndim, self._axis)
+        d = (at - rows(self.x, k)).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
+        here = up_to(d, [rows(c, k) for c in parts])
+        return moved(rows(before, k) + here, at.ndim, self._axis)
 
 
 class CubicSpline(_Cubics):
@@ -173,13 +180,9 @@ class CubicSpline(_Cubics):
     def _periodic(self) -> Tensor:
         n = self.x.numel()
         gap = (self._y[0] - self._y[-1]).detach().abs().max()
-        if bool(gap > 1e-10 * (1 + self._y.detach().abs().max())):
-            raise ValueError(
-                "CubicSpline: the first and the last value of a periodic spline must agree"
-            )
+        must_hold(gap <= 1e-10 * (1 + self._y.detach().abs().max()), _is_open)
         h, secant = self._h, self._secants
         before, s_before = h.roll(1, 0), secant.roll(1, 0)
-        rows = self._y.shape[1:]
         m = n - 1
         given = (3 * (h * s_before + before * secant)).reshape(m, -1)
         a, b, c = h.flatten(), (2 * (h + before)).flatten(), before.flatten()
@@ -188,8 +191,12 @@ class CubicSpline(_Cubics):
         matrix = ad.zeros(m, m, dtype=h.dtype)
         for column, entries in (((k - 1) % m, a), (k, b), ((k + 1) % m, c)):
             matrix = matrix.index_put((k, column), entries, accumulate=True)
-        slopes = ad.linalg.solve(matrix, given).reshape(m, *rows)
+        slopes = ad.linalg.solve(matrix, given).reshape(m, *self._y.shape[1:])
         return ad.cat([slopes, slopes[:1]])
+
+
+def _is_open(closed: Tensor) -> Exception:
+    return ValueError("CubicSpline: the first and the last value of a periodic spline must agree")
 
 
 class PchipInterpolator(_Cubics):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere, is_batched, somewhere
-from adjoint.func import grad, jacfwd, vjp
+from adjoint.func import grad, jacfwd
 
 from ._choice import linear_for
 from ._constraints import Constraints
@@ -182,11 +182,16 @@ class Conditions(Parts):
         """The gradient of the Lagrangian, and the values of the constraints."""
         if self._known is not None:
             return self._known.slope(v), multipliers
-        slope: Tensor = grad(self._objective)(v)
         if not self._constraints.size:
+            slope: Tensor = grad(self._objective)(v)
             return slope, multipliers
-        value, pull = vjp(self._constraints, v)
-        return slope - pull(multipliers)[0], value
+
+        def lagrangian(v: Tensor) -> tuple[Tensor, Tensor]:
+            value = self._constraints(v)
+            return self._objective(v) - multipliers @ value, value
+
+        found: tuple[Tensor, Tensor] = grad(lagrangian, has_aux=True)(v)
+        return found
 
     def _residual(self, held: Held) -> Function:
         c = self._constraints
@@ -322,6 +327,10 @@ class Found:
         """The numbers of the elements that are at a bound; a mask under vmap."""
         mask = self.held.low | self.held.high
         return mask if is_batched(mask) else ad.nonzero(mask).flatten()
+
+    def active_mask(self) -> Tensor:
+        """SciPy's: -1 where the lower bound holds an element, 1 where the upper one does."""
+        return self.held.high.int() - self.held.low.int()
 
     def answer(self) -> Tensor:
         """The point, with its derivatives."""

@@ -156,7 +156,7 @@ def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
         ends = given.lb, given.ub
     else:
         pairs = list(given)
-        if len(pairs) == 2 and not isinstance(pairs[0], (tuple, list)):
+        if len(pairs) == 2 and not _is_pair(pairs[0]):
             pairs = [tuple(pairs)] * n
         if len(pairs) != n:
             raise ValueError(
@@ -175,6 +175,10 @@ def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
                 f"one is NaN: ({float(low[k]):g}, {float(high[k]):g}) of unknown {k}"
             )
     return low, high
+
+
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, (tuple, list)) or getattr(one, "ndim", 0) > 0
 
 
 def _ends(given: Any, n: int, dtype: Any, none: float) -> Tensor:

@@ -51,6 +51,7 @@ def least_squares(
     loss: str = "linear",
     f_scale: float = 1.0,
     max_nfev: int | None = None,
+    verbose: int = 0,
     args: Any = (),
     kwargs: dict[str, Any] | None = None,
 ) -> OptimizeResult:
@@ -70,16 +71,16 @@ def least_squares(
         ``"exact"``, or ``"sparse"``: by colours of the pattern that is found in the graph of
         ``fun``; the result has a sparse ``jac`` then, and so has the derivative of the answer.
     bounds
-        SciPy's pair ``(low, high)``, each for all or a sequence; or one pair for each number. They
-        may be tensors: the answer is differentiable by them as well.
-    method, ftol, xtol, gtol, x_scale, loss, f_scale, max_nfev
+        SciPy's pair ``(low, high)``, each for all or a sequence; a list of any other length has one
+        pair for each number. They may be tensors: the answer is differentiable by them as well.
+    method, ftol, xtol, gtol, x_scale, loss, f_scale, max_nfev, verbose
         SciPy's; tolerances are tighter here.
 
     Returns
     -------
     OptimizeResult
-        ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``active``, ``nfev``, ``njev``, ``success``,
-        ``message``.
+        ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``active``, ``active_mask``,
+        ``optimality``, ``nfev``, ``njev``, ``success``, ``message``.
 
     Examples
     --------
@@ -109,9 +110,9 @@ def least_squares(
     def cost(v: Tensor) -> Tensor:
         return 0.5 * f_scale**2 * _LOSSES[loss]((residuals(v) / f_scale) ** 2).sum()
 
-    limits = bounds_of(_as_pairs(bounds, unknowns), unknowns)
+    limits = bounds_of(_as_pairs(bounds), unknowns)
     settings = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale}
-    settings |= {"loss": loss, "f_scale": f_scale, "max_nfev": max_nfev}
+    settings |= {"loss": loss, "f_scale": f_scale, "max_nfev": max_nfev, "verbose": verbose}
     fit = _Fit(residuals, cost, limits, unknowns, settings)
     if is_inside() and jac == "exact":
         inside = fit.inside()
@@ -206,6 +207,8 @@ class _Fit(NamedTuple):
                 jac=sparse(inner) if how and sparse else matrix(inner).detach(),
                 grad=gradient(inner).detach(),
                 active=point.active(),
+                active_mask=point.active_mask(),
+                optimality=_optimality(gradient(inner).detach(), point),
                 nfev=int(found.nfev),
                 njev=int(found.njev or 0),
                 status=int(found.status),
@@ -257,6 +260,8 @@ class _Fit(NamedTuple):
             x=of_minimum.answer_at(x, low, high),
             **dict(zip(("cost", "fun", "jac", "grad"), fields, strict=True)),
             active=low | high,
+            active_mask=high.int() - low.int(),
+            optimality=ad.where(low | high, 0.0, fields[3]).abs().max(),
             nfev=nfev,
             njev=njev,
             status=1,
@@ -273,12 +278,15 @@ class _Fit(NamedTuple):
         return found
 
 
-def _as_pairs(bounds: Any, unknowns: Unknowns) -> Any:
+def _optimality(gradient: Tensor, point: Found) -> Tensor:
+    """The largest part of the gradient where no bound holds."""
+    return ad.where(point.active_mask() != 0, 0.0, gradient).abs().max()
+
+
+def _as_pairs(bounds: Any) -> Any:
     """SciPy's form here is a pair of all lows and all highs."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         return bounds
-    if unknowns.size == 2 and all(isinstance(b, tuple) for b in bounds):
-        return bounds  # two pairs
     return _Ends(*bounds)
 
 

@@ -47,7 +47,7 @@ def minimize(
     fun: Callable[..., Any],
     x0: Any,
     args: Any = (),
-    method: str | None = None,
+    method: str | Callable[..., Any] | None = None,
     jac: Any = None,
     hess: Any = None,
     hessp: Any = None,
@@ -75,7 +75,8 @@ def minimize(
     args
         Further arguments: a tuple, or one.
     method, tol, callback, options
-        SciPy's. ``callback(x)`` gets the structure of ``x0``.
+        SciPy's; a method may be a callable, which SciPy calls with arrays. ``callback(x)`` gets the
+        structure of ``x0``.
     jac, hessp
         Not needed, and refused: derivatives are exact already.
     hess
@@ -134,7 +135,7 @@ def minimize(
     if method is None:
         method = "SLSQP" if under.size else "L-BFGS-B" if limits else "BFGS"
     problem = Problem(objective, limits, under, unknowns)
-    if is_inside() and callback is None and how is None:
+    if is_inside() and callback is None and how is None and isinstance(method, str):
         inside = minimum_inside(problem, method, tol, options)
         if inside is not None:
             inside.x = unknowns.tree(inside.x)
@@ -155,13 +156,13 @@ class Problem(NamedTuple):
 
 
 def minimum_of(
-    run: _Run, method: str, tol: float | None, options: Any, how: Any, known: Known | None = None
+    run: _Run, method: Any, tol: float | None, options: Any, how: Any, known: Known | None = None
 ) -> tuple[OptimizeResult, Found]:
     """What SciPy's method found, and the minimum near it."""
     try:
         return _near_minimum(run, run.by_scipy(method, tol, options), method, how, known)
     except ConvergenceError:
-        if method.lower() not in _SCALED or not run.has_units():
+        if _kind(method) not in _SCALED or not run.has_units():
             raise
         # SciPy's tolerances are for numbers of about one: once more, in units of the start.
         again = run.by_scipy(method, tol, options, True)
@@ -169,7 +170,7 @@ def minimum_of(
 
 
 def _near_minimum(
-    run: _Run, result: OptimizeResult, method: str, how: Any, known: Known | None
+    run: _Run, result: OptimizeResult, method: Any, how: Any, known: Known | None
 ) -> tuple[OptimizeResult, Found]:
     objective, limits, under, unknowns = run.problem
     if not result.success:
@@ -253,10 +254,10 @@ class _Run:
         return bool(((start != 0) & (np.abs(start) != 1)).any())
 
     def by_scipy(
-        self, method: str, tol: float | None, options: Any, in_units: bool = False
+        self, method: Any, tol: float | None, options: Any, in_units: bool = False
     ) -> OptimizeResult:
         """The result, with ``x`` a vector; maybe found in units of the start."""
-        kind = method.lower()
+        kind = _kind(method)
         objective, gradient, along = self._often, self.gradient, self._along
         arrays, flat = self._arrays, self._arrays.flat
         size, height = np.ones_like(flat(self._unknowns.start)), 1.0
@@ -271,7 +272,7 @@ class _Run:
 
         def value(v: Any) -> float:
             there = objective(each(v))
-            return float(there if arrays.samples == 1 else flat(there).sum()) / height
+            return float(flat(there).sum() if arrays.shape else there) / height
 
         def slope(v: Any) -> Any:
             found = flat(gradient(each(v)))
@@ -284,7 +285,7 @@ class _Run:
             return np.stack([product(v, row) for row in np.eye(v.size)])
 
         given: dict[str, Any] = {}
-        if kind in _GRADIENT:
+        if kind in _GRADIENT or callable(method):
             given["jac"] = slope
         if kind in _PRODUCTS:
             given["hessp"] = product
@@ -337,11 +338,15 @@ def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tenso
     return along
 
 
-def _lost(method: str, result: OptimizeResult) -> ConvergenceError:
+def _kind(method: Any) -> str:
+    return "" if callable(method) else str(method).lower()
+
+
+def _lost(method: Any, result: OptimizeResult) -> ConvergenceError:
     result.success = False
+    name = getattr(method, "__name__", method)
     return ConvergenceError(
-        f"minimize() by {method} found no minimum: {result.message} After {result.nit} steps fun "
-        f"is "
+        f"minimize() by {name} found no minimum: {result.message} After {result.nit} steps fun is "
         f"{largest(result.fun)}, and its gradient up to {largest(result.jac)}.\n"
         "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), scale the "
         "unknowns to about one size, or try another method",

@@ -94,6 +94,8 @@ class Often:
         value = self._kept(x, *self._parts.given)
         if not self._kept.programs or not self._parts.holds():
             return None
+        if any(one.guards.later is not None for one in self._kept.programs):
+            return None  # a solver inside: its backward pass reads the closure of one call
         if not value.requires_grad:
             return value, []
         read = [t for t in self._parts.given if isinstance(t, Tensor) and t.requires_grad]

@@ -15,7 +15,7 @@ from ._inside import is_inside
 from ._linear import Dense, Linear
 from ._often import newton_steps
 from ._result import OptimizeResult
-from ._solver import Solver
+from ._solver import Solver, called
 from ._unknowns import Unknowns, as_arguments
 
 __all__ = ["fixed_point", "root"]
@@ -49,8 +49,8 @@ def root(
     method
         ``"newton"`` (with a line search), ``"broyden"``, ``"anderson"``; or the name of a method of
         `scipy.optimize.root` (``"hybr"``, ``"lm"``, ``"krylov"``, ...); or a callable
-        ``method(fun, x0, args)`` that returns the answer, whose derivative is then that of the
-        equation.
+        ``method(fun, x0, args)`` that returns the answer, or a result of SciPy's, whose derivative
+        is then that of the equation. It may call ``fun`` with NumPy arrays, and gets some back.
     jac
         The derivative of ``fun`` by ``x``: a function ``jac(x, *args)`` that gives the matrix;
         ``"exact"``: the whole matrix, by forward mode; ``"sparse"``: by colours of the pattern in
@@ -96,7 +96,7 @@ def root(
             linear, recorded = steps.on(args)
     solver = Solver("root", residual, linear, tol, callback, options, recorded)
     if callable(method):
-        result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
+        result = solver.by_callable(lambda: called(method, fun, x0, args, unknowns))
     else:
         result = solver.by_name(unknowns.start, method)
     result.x = unknowns.tree(answer(residual, result.x, linear))
@@ -140,7 +140,7 @@ def fixed_point(
         {"maxiter": maxiter, **(options or {})},
     )
     if callable(method):
-        result = solver.by_callable(lambda: unknowns.vector(method(func, x0, args), "the answer"))
+        result = solver.by_callable(lambda: called(method, func, x0, args, unknowns))
     else:
         result = solver.by_name(unknowns.start, method)
     return unknowns.tree(answer(residual, result.x, linear))

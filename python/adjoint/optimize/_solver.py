@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
@@ -16,8 +18,9 @@ from ._newton import newton, whole_step
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
+from ._unknowns import Unknowns
 
-__all__ = ["Solver"]
+__all__ = ["Solver", "called"]
 
 Function = Callable[[Tensor], Tensor]
 
@@ -175,15 +178,23 @@ class Solver:
             def slope(v: Any) -> Any:
                 return arrays.blocks(self._matrix(each(v)))
 
-            found = scipy_optimize().root(
-                lambda v: flat(self._residual(each(v))),
-                flat(start),
-                method=method,
-                jac=slope if method in _JACOBIAN_OF else None,
-                tol=self._tolerance,
-                callback=self._callback,
-                options=self._options,
-            )
+            try:
+                found = scipy_optimize().root(
+                    lambda v: flat(self._residual(each(v))),
+                    flat(start),
+                    method=method,
+                    jac=slope if method in _JACOBIAN_OF else None,
+                    tol=self._tolerance,
+                    callback=self._callback,
+                    options=self._options,
+                )
+            except (ArithmeticError, np.linalg.LinAlgError) as error:  # as it runs away
+                r = self._residual(start)
+                raise ConvergenceError(
+                    f"{self._name}() by SciPy's {method} found no answer: it ended in "
+                    f"{type(error).__name__} ({error}). It began where {_where(start, r)}",
+                    _result(start, r, str(error), 0, 0, 0, False),
+                ) from error
             x = each(found.x).detach()
             r = self._residual(x)
             result = _result(
@@ -198,6 +209,29 @@ class Solver:
                 )
             self._check(x, r, f"SciPy's {method} returned")
         return result
+
+
+def called(
+    method: Callable[..., Any], fun: Callable[..., Any], x0: Any, args: Any, unknowns: Unknowns
+) -> Tensor:
+    """What the user's method returns: an answer, or a result of SciPy's with one in it."""
+
+    def on_arrays(x: Any, *rest: Any) -> Any:
+        if not isinstance(x, (np.ndarray, np.generic)):
+            return fun(x, *rest)
+        tree = unknowns.tree(ad.from_numpy(np.array(x, dtype=float)).reshape(-1))
+        return unknowns.vector(fun(tree, *rest), "the residual").detach().numpy()
+
+    found = method(on_arrays, x0, args)
+    if isinstance(found, dict) and "x" in found and "success" in found:
+        if not found["success"]:
+            raise ConvergenceError(
+                f"{unknowns.name}(): the method that was given found no answer: "
+                f"{found.get('message', '')}",
+                OptimizeResult(found),
+            )
+        found = found["x"]
+    return unknowns.vector(found, "the answer")
 
 
 def _where(x: Tensor, r: Tensor) -> str:

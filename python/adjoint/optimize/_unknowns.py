@@ -15,31 +15,44 @@ from adjoint.composite._ravel import ravel
 __all__ = ["Unknowns", "as_arguments"]
 
 
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+_STATES = ("solve_ivp", "solve_bvp", "solve_sde")
+_ONE = {
+    "y0": "slope for each number of the state",
+    "x0": "equation for each unknown; for more equations than unknowns use optimize.least_squares",
+}
+
+
 def as_arguments(args: Any) -> tuple[Any, ...]:
-    """SciPy's ``args``: a tuple, or one argument."""
+    """SciPy's ``args``: a tuple, one argument, or None."""
+    if args is None:
+        return ()
     return args if isinstance(args, tuple) else (args,)
 
 
 class Unknowns:
     """A composite of tensors as a vector of real numbers, and back; differentiable both ways.
 
-    Numbers, lists of numbers and NumPy arrays are tensors here; Python's floats are float64, as
-    SciPy's solvers take them. Complex numbers are two real ones.
+    Numbers, lists of numbers and NumPy arrays are tensors here, also in lists and dicts beside
+    tensors; Python's floats are float64 where no tensor says otherwise, as SciPy's solvers take
+    them. Complex numbers are two real ones.
     """
 
     def __init__(self, start: Any, name: str) -> None:
         self.name = name
+        self.given = "y0" if name in _STATES else "x0"
         start = _tensors(start)
         if start is None or isinstance(start, str):
             raise TypeError(
-                f"{name}(): x0 is {start!r}.\n"
-                "  fix: give a tensor, a number, or a structure of tensors such as x0=ad.zeros(3)"
+                f"{name}(): {self.given} is {start!r}.\n  fix: give a tensor, a number, or a "
+                f"structure of tensors such as {self.given}=ad.zeros(3)"
             )
         flat, self._unravel = ravel(start)
         if not flat.numel():
             raise TypeError(
-                f"{name}(): x0 has no floating-point numbers to solve for, got {_kind(start)}.\n"
-                "  fix: give a tensor, a number, or a structure of tensors such as x0=ad.zeros(3)"
+                f"{name}(): {self.given} has no floating-point numbers to solve for, got "
+                f"{_kind(start)}.\n  fix: give a tensor, a number, or a structure of tensors such "
+                f"as {self.given}=ad.zeros(3)"
             )
         self._complex = flat.is_complex()
         self.start = self.real(flat.detach())
@@ -78,9 +91,8 @@ class Unknowns:
         flat = self.real(flat)
         if flat.numel() != self.size:
             raise ValueError(
-                f"{self.name}(): {what} has {flat.numel()} elements where x0 has {self.size}.\n"
-                "  fix: there must be one equation for each unknown; for more equations than "
-                "unknowns use optimize.least_squares"
+                f"{self.name}(): {what} has {flat.numel()} elements where {self.given} has "
+                f"{self.size}.\n  fix: there must be one {_ONE[self.given]}"
             )
         return flat.to(self.start.dtype)
 
@@ -117,12 +129,51 @@ def _kind(thing: Any) -> str:
 
 
 def _tensors(thing: Any) -> Any:
-    """Plain numbers and arrays as tensors."""
-    if isinstance(thing, (bool, int, float, complex, np.ndarray, np.generic)):
+    """Plain numbers and arrays as tensors, each place one of its own."""
+    if isinstance(thing, Tensor):
+        return thing
+    if isinstance(thing, _NUMBERS) or (_is_list(thing) and _plain(thing)):
         return _float(thing)
-    if isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields") and _plain(thing):
-        return _float(thing)
-    return thing
+    if not (_is_list(thing) or type(thing) is dict):
+        return thing
+    return _Places(thing).made(thing)
+
+
+class _Places:
+    """Makes tensors of what stands in lists and dicts."""
+
+    def __init__(self, whole: Any) -> None:
+        self._seen: set[int] = set()
+        self._dtype = _dtype_in(whole)
+
+    def made(self, thing: Any, of_dict: bool = False) -> Any:
+        if isinstance(thing, Tensor):
+            # A tensor that stands in two places has an unknown for each.
+            first = id(thing) not in self._seen
+            self._seen.add(id(thing))
+            return thing if first else thing.view_as(thing)
+        if _is_list(thing):
+            return type(thing)(self.made(part) for part in thing)
+        if type(thing) is dict:
+            return {key: self.made(part, True) for key, part in thing.items()}
+        # Integers under a name are settings; in a row with others they are numbers.
+        if isinstance(thing, _NUMBERS) and not (of_dict and isinstance(thing, int)):
+            made = _float(thing)
+            number = not isinstance(thing, np.ndarray) and not made.is_complex()
+            return made.to(self._dtype) if number and self._dtype is not None else made
+        return thing
+
+
+def _dtype_in(thing: Any) -> Any:
+    """Of the first tensor of floating-point numbers."""
+    if isinstance(thing, Tensor):
+        return thing.dtype if thing.is_floating_point() else None
+    parts = thing.values() if type(thing) is dict else thing if _is_list(thing) else ()
+    return next((d for part in parts if (d := _dtype_in(part)) is not None), None)
+
+
+def _is_list(thing: Any) -> bool:
+    return isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields")
 
 
 def _plain(thing: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import somewhere
+from adjoint._samples import must_hold
 
 from ._convolution import as_float
 
@@ -45,8 +45,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         )
     if x.ndim == 0:
         raise ValueError("lfilter(): x must have at least one axis")
-    if not _core._is_recording() and somewhere(a.detach()[0] == 0):
-        raise ValueError("lfilter(): a[0], by which all coefficients are divided, is zero")
+    must_hold(a.detach()[0] != 0, _no_scale)
     dtype = ad.promote_types(ad.promote_types(b.dtype, a.dtype), x.dtype)
     b, a, x = b.to(dtype), a.to(dtype), x.to(dtype)
     b, a = b / a[0], a / a[0]
@@ -112,6 +111,10 @@ def _state(zi: Any, order: int, shape: Any, axis: int, x: Tensor, dtype: Any) ->
         )
     rows: Tensor = zi.expand(order, *shape[1:]).reshape(order, math.prod(shape[1:]))
     return rows
+
+
+def _no_scale(holds: Tensor) -> Exception:
+    return ValueError("lfilter(): a[0], by which all coefficients are divided, is zero")
 
 
 def lfilter_zi(b: Any, a: Any) -> Tensor:

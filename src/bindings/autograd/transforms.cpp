@@ -1,4 +1,5 @@
 // What adjoint.func needs of the graph: variables of its own, results without their history.
+#include <bit>
 #include <unordered_set>
 
 #include "bindings/autograd/autograd.h"
@@ -23,6 +24,23 @@ Tensor detached(const Tensor& t) {
     share_tangents(plain, inside);
     return plain;
   });
+}
+
+// The same memory, and tangents of the same values: none of them has a history.
+Tensor released(const Tensor& t) {
+  return map_innermost(t, [](const Tensor& inside) {
+    Tensor plain = alias(inside);
+    share_tangents(plain, inside);
+    for (uint64_t left = tangent_levels(inside); left; left &= left - 1) {
+      Level level = t_levels[std::countr_zero(left)].level;
+      set_tangent(plain, level, released(tangent_of(inside, level)));
+    }
+    return plain;
+  });
+}
+
+PyObject* release(PyObject*, PyObject* o) {
+  return guard([&] { return to_python(released(tensor_of(o))); });
 }
 
 PyObject* detach(PyObject*, PyObject* o) {
@@ -136,6 +154,7 @@ PyObject* derivative_depth(PyObject*, PyObject* change) {
 }
 
 PyMethodDef functions[] = {
+    {"_released", release, METH_O, "The same value and tangents, none with a history."},
     {"_detached", detach, METH_O, "The same value and tangents without history."},
     {"_argument", argument, METH_O, "What a function may change in place."},
     {"_variable", variable, METH_VARARGS, "What a transform differentiates by."},

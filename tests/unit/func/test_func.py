@@ -404,3 +404,22 @@ def test_a_gradient_inside_by_a_constant_leaves_no_history():
         power = (x - a) if f is curvature else (x - a) ** 2
         ad.testing.assert_close(once, first * power)
         ad.testing.assert_close(twice, second * (power * 0 + 1 if f is curvature else -(x - a)))
+
+
+def test_a_value_beside_a_gradient_leaves_no_history_in_tangents():
+    at = ad.tensor([0.5, 0.8], dtype=ad.float64)
+
+    def value(x):
+        return ad.func.grad_and_value(lambda x: x[0] ** 2 * x[1])(x)[1]
+
+    def pulled(x):
+        return ad.func.vjp(lambda x: x[0] ** 2 * x[1], x)[0]
+
+    for f in (value, pulled):
+        for by in (ad.func.jacfwd, ad.func.hessian, lambda f: ad.func.jacfwd(ad.func.jacfwd(f))):
+            assert not by(f)(at).requires_grad
+        ad.testing.assert_close(ad.func.jacfwd(f)(at), ad.tensor([0.8, 0.25], dtype=ad.float64))
+        assert not ad.vmap(ad.func.jacfwd(f))(at[None]).requires_grad
+    x = at.clone().requires_grad_()
+    moved = ad.func.jvp(value, (x,), (at,))[1]
+    assert moved.requires_grad  # to x, which is another's

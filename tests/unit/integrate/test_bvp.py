@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint as ad
@@ -92,3 +93,14 @@ def test_failures() -> None:
         solve_bvp(oscillator, both, NODES, ad.zeros(2, 8, **DOUBLE))
     with pytest.raises(NotImplementedError, match="no singular term"):
         solve(oscillator, both, S=ad.eye(2))
+
+
+def test_arrays_and_lists_as_scipys_users_write_them() -> None:
+    found = solve_bvp(
+        lambda x, y: [y[1], -4 * y[0]],
+        lambda a, b: [a[0], b[0] - 1],
+        np.linspace(0, 1, 11),
+        np.zeros((2, 11)),
+        tol=1e-8,
+    )
+    assert found.sol(0.5)[0].item() == pytest.approx(math.sin(1) / math.sin(2), abs=1e-8)

@@ -11,7 +11,7 @@ import adjoint as ad
 from adjoint.func import grad, hessian, jacfwd, jacrev, vmap
 from adjoint.integrate import odeint, solve_ivp
 from adjoint.loops import _progress
-from adjoint.optimize import ConvergenceError
+from adjoint.optimize import ConvergenceError, root
 
 DOUBLE = {"dtype": ad.float64}
 METHODS = ["RK45", "RK23", "DOP853", "Radau", "BDF", "Rodas5P", "Rodas3"]
@@ -181,7 +181,7 @@ def test_failures() -> None:
         solve_ivp(lambda t, y: y / 0, (0, 2), [0.0])
     with pytest.raises(ValueError, match="there is no LSODA"):
         solve_ivp(lambda t, y: y, (0, 1), [1.0], "LSODA")
-    with pytest.raises(ValueError, match="the slope has 1 elements where x0 has 2"):
+    with pytest.raises(ValueError, match="the slope has 1 elements where y0 has 2"):
         solve_ivp(lambda t, y: y[:1], (0, 1), [1.0, 2.0])
     assert solve_ivp(lambda t, y: y, (1, 1), [1.0]).y.tolist() == [[1.0]]
 
@@ -199,3 +199,64 @@ def test_a_long_solution_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_progress.LoopBar, "stop", note)
     found = solve_ivp(lambda t, y: ad.cos(9 * t) * y, (0, 9), [1.0], rtol=1e-7)
     assert found.success and shown[0] == ("solve_ivp", 1000, 1000) and shown[1][0] == "loop"
+
+
+def test_a_bouncing_ball_moves_with_when_each_flight_begins() -> None:
+    gravity = 9.81
+
+    def falls(t: ad.Tensor, y: Any) -> Any:
+        return y[0]
+
+    falls.terminal = True  # type: ignore[attr-defined]
+    falls.direction = -1  # type: ignore[attr-defined]
+
+    def third_bounce(p: ad.Tensor) -> ad.Tensor:
+        t, y = p.new_zeros(()), [p[0], 0.0]
+        for _ in range(3):
+            flight = solve_ivp(lambda t, y: [y[1], -gravity], (t, 20), y, events=falls, **TIGHT)
+            t, speed = flight.t_events[0][0], flight.y_events[0][0][1]
+            y = [0.0, -p[1] * speed]
+        return t
+
+    def exact(p: ad.Tensor) -> ad.Tensor:
+        return ad.sqrt(2 * p[0] / gravity) * (1 + 2 * p[1] + 2 * p[1] ** 2)
+
+    at = ad.tensor([10.0, 0.8], **DOUBLE)
+    for by in (grad, jacfwd, hessian):
+        ad.testing.assert_close(by(third_bounce)(at), by(exact)(at), rtol=1e-9, atol=1e-11)
+
+
+def test_states_and_slopes_as_scipys_users_write_them() -> None:
+    height = ad.tensor(2.0, **DOUBLE, requires_grad=True)
+    fall = solve_ivp(lambda t, y: [y[1], -9.81], (0, 1), [height, 0], args=None)
+    (slope,) = ad.autograd.grad(fall.y[0][-1], height)
+    assert fall.y[0][-1].item() == pytest.approx(2 - 9.81 / 2) and slope.item() == pytest.approx(1)
+    named = solve_ivp(lambda t, y: {"x": y["v"], "v": -9.81}, (0, 1), {"x": height, "v": 0.0})
+    assert named.y["x"][-1].item() == pytest.approx(2 - 9.81 / 2)
+    zero = ad.zeros(2, **DOUBLE)  # in two places: two states
+    wave = solve_ivp(lambda t, y: [y[1] + 1, -y[0]], (0, 1), [zero, zero], **TIGHT)
+    ad.testing.assert_close(wave.y[0][:, -1], ad.full((2,), math.sin(1), **DOUBLE))
+
+    def alike(t: ad.Tensor, y: ad.Tensor) -> Any:
+        one = -y.sum()
+        return [one, one]
+
+    ad.testing.assert_close(
+        solve_ivp(alike, (0, 1), [1.0, 1.0], **TIGHT).y[:, -1],
+        ad.full((2,), math.exp(-2), **DOUBLE),
+    )
+    assert solve_ivp(decay, (0, 1), [1.0, 2.0], t_eval=[], args=1.0).y.shape == (2, 0)
+    late = odeint(lambda t, y: -y, [1.0], [0.0, 1.0], tfirst=True)
+    assert late[-1].item() == pytest.approx(math.exp(-1), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "Rodas5P"])
+def test_a_slope_may_solve_an_equation_itself(method: str) -> None:
+    def end(p: ad.Tensor) -> ad.Tensor:
+        def slope(t: ad.Tensor, y: ad.Tensor) -> ad.Tensor:
+            return -p * root(lambda z: z**2 - y**2, y).x  # which is y
+
+        return solve_ivp(slope, (0, 1), [1.0], method, rtol=1e-6, atol=1e-8, t_eval=[1.0]).y[0, 0]
+
+    at = ad.tensor(0.7, **DOUBLE)
+    ad.testing.assert_close(grad(end)(at), -ad.exp(-at), rtol=1e-4, atol=0)

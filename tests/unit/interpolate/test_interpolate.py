@@ -141,3 +141,50 @@ def test_compiled_splines_look_at_their_nodes_in_each_run() -> None:
     with pytest.raises(ValueError, match=r"must increase, but x\[1\] = 0.75 follows x\[0\] = 1"):
         run(x.flip(0), y, at)
     assert ad.equal(run(x, y, at), eager) and len(run.programs) == 1
+
+
+def _grid(x: ad.Tensor, y: ad.Tensor, at: ad.Tensor, **options: Any) -> ad.Tensor:
+    both = ad.stack([at, at]).reshape(1, 2)
+    return RegularGridInterpolator((x, x), y[:, None] * y, **options)(both)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        lambda x, y, at: CubicSpline(x, y)(at),
+        lambda x, y, at: CubicSpline(x, y).integrate(0.1, at),
+        lambda x, y, at: PchipInterpolator(x, y)(at),
+        lambda x, y, at: interp1d(x, y)(at),
+        lambda x, y, at: interp1d(x, y, kind="nearest")(at),
+        lambda x, y, at: interpolate.interp(at, x, y),
+        _grid,
+        lambda x, y, at: _grid(x, y, at, method="cubic"),
+    ],
+)
+def test_a_single_place_is_a_part_of_a_program(curve: Any) -> None:
+    x = ad.linspace(0, 2, 6, dtype=ad.float64)
+    y, at = ad.cos(x), ad.tensor(0.77, dtype=ad.float64)
+    run = ad.compile(lambda y, at: curve(x, y, at).sum(), fullgraph=True)
+    for place in (at, at + 0.4):
+        assert run(y, place) == curve(x, y, place).sum()
+    rows = ad.stack([at, at + 0.4])
+    each = ad.stack([curve(x, y, place).sum() for place in rows])
+    many = ad.compile(ad.vmap(lambda at: curve(x, y, at).sum()), fullgraph=True)
+    ad.testing.assert_close(many(rows), each)
+    total, _ = ad.scan(lambda sum, at: (sum + curve(x, y, at).sum(), None), 0 * at, rows)
+    ad.testing.assert_close(total, each.sum())
+
+
+def test_a_program_refuses_places_outside_of_the_nodes() -> None:
+    x = ad.linspace(0, 2, 6, dtype=ad.float64)
+    for curve in (lambda at: interp1d(x, x)(at), lambda at: _grid(x, x, at)):
+        run = ad.compile(curve, fullgraph=True)
+        run(ad.tensor(0.5, dtype=ad.float64))
+        with pytest.raises(ValueError, match="outside of the"):
+            run(ad.tensor(2.5, dtype=ad.float64))
+
+
+def test_coefficients_are_scipys() -> None:
+    x = np.linspace(0, 3, 7)
+    ours = CubicSpline(x, np.sin(x)).c.numpy()
+    np.testing.assert_allclose(ours, scipy.CubicSpline(x, np.sin(x)).c, atol=1e-12)

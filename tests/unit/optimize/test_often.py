@@ -127,3 +127,24 @@ def test_a_fit_of_an_expensive_function_takes_few_evaluations() -> None:
     assert found.grad.abs().max() < 1e-8
     # Two unknowns: a Jacobian takes four, and as many again that verify; no second derivatives.
     assert count < 14 * found.nfev + 60
+
+
+def test_a_minimum_of_a_minimum_has_gradients_in_every_call() -> None:
+    """What is recorded of the outer one holds a solver, whose backward pass reads its closure."""
+
+    def nested(p: ad.Tensor) -> ad.Tensor:
+        def outer(x: ad.Tensor) -> ad.Tensor:
+            y = ad.optimize.minimize(
+                lambda y: ((y - x * p[0]) ** 2).sum() + 0.5 * (y**2).sum(), [0.0]
+            ).x
+            return ((x - 1) ** 2 + y * y * p[1]).sum()
+
+        return ad.optimize.minimize(outer, [0.3]).x[0]
+
+    def exact(p: ad.Tensor) -> ad.Tensor:  # y = x p0 / 1.5
+        return 1 / (1 + p[1] * (p[0] / 1.5) ** 2)
+
+    for scale in (1.0, 1.01, 1.02, 1.03):
+        at = ad.tensor([1.3 * scale, 0.7], dtype=ad.float64)
+        ad.testing.assert_close(ad.func.grad(nested)(at), ad.func.grad(exact)(at))
+    ad.testing.assert_close(ad.vmap(nested)(at[None]), exact(at)[None])  # of one sample

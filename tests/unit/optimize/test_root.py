@@ -203,3 +203,25 @@ def test_equations_of_very_different_sizes_are_solved() -> None:
         assert residual(found.x).abs().max() < 1e-9
         # Factors that serve twice: a dozen steps of Newton's method would be many.
         assert found.nit <= 12
+
+
+def test_a_method_may_be_one_of_scipys_functions() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    a = ad.tensor(2.0, **DOUBLE, requires_grad=True)
+    for method in (optimize.root, optimize.fsolve):
+        x = root(lambda x: x * x - a, [1.0], method=lambda *given, m=method: m(*given)).x
+        (slope,) = ad.autograd.grad(x[0], a)
+        assert slope.item() == pytest.approx(0.5 / math.sqrt(2))
+    with pytest.raises(ConvergenceError, match="the method that was given found no answer"):
+        root(lambda x: x * x + 1, [1.0], method=optimize.root)
+    with pytest.raises(ConvergenceError, match="OverflowError"):
+        root(lambda x: x - 2 + 0.3 * x.sin().flip(0), [-1.2, 1.0], method="excitingmixing")
+
+
+def test_numbers_count_beside_tensors() -> None:
+    a = ad.tensor(3.0, **DOUBLE, requires_grad=True)
+    x = root(lambda x: [x[0] - a, x[1] * x[0] - 6], [a.detach() + 1, 1.0]).x
+    (slope,) = ad.autograd.grad(x[1], a)
+    assert x[1].item() == pytest.approx(2) and slope.item() == pytest.approx(-2 / 3)
+    with pytest.raises(ConvergenceError, match="singular"):
+        root(lambda x: [x[0] - 1, 3.0], [1.0, 1.0])

@@ -130,3 +130,31 @@ def test_fits_between_bounds():
 def test_errors_say_what_is_wrong(call, error, part):
     with pytest.raises(error, match=part):
         call()
+
+
+def test_bounds_of_two_unknowns_are_scipys_lows_and_highs():
+    t = np.linspace(0, 2, 9)
+    d = 2 * np.exp(-1.3 * t)
+    bounds = ((0, 0), (10, 1))
+    ours = curve_fit(lambda t, a, b: a * ad.exp(-b * t), t, d, p0=[1.0, 0.5], bounds=bounds)[0]
+    theirs = scipy_optimize.curve_fit(
+        lambda t, a, b: a * np.exp(-b * t), t, d, p0=[1.0, 0.5], bounds=bounds
+    )[0]
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5)
+
+    fit = ad.optimize.least_squares(lambda x: x - ad.tensor([3.0, 0.5]), [0.5, 0.5], bounds=(0, 1))
+    assert fit.active_mask.tolist() == [1, 0] and fit.optimality < 1e-8
+
+
+def test_minimize_takes_rows_of_bounds_and_methods_that_are_functions():
+    a = ad.tensor(2.0, dtype=f64, requires_grad=True)
+
+    def method(fun, x0, args=(), jac=None, **rest):
+        return scipy_optimize.minimize(fun, x0, args, "BFGS", jac)
+
+    found = ad.optimize.minimize(lambda x: ((x - a) ** 2).sum(), [1.0, 1.0], method=method)
+    (slope,) = ad.autograd.grad(found.x[0], a)
+    assert abs(slope - 1) < 1e-12
+    rows = np.array([[0, 1], [0, 5.0]])
+    found = ad.optimize.minimize(lambda x: ((x - 3) ** 2).sum(), [1.0, 1.0], bounds=rows)
+    np.testing.assert_allclose(found.x.numpy(), [1, 3])
