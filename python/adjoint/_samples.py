@@ -116,9 +116,10 @@ class Arrays:
 
     def each(self, array: Any) -> Tensor:
         """The vector of a sample."""
-        given = ad.from_numpy(np.array(array, dtype=float))
-        if self._is_plain and given.ndim == 1:
-            return given
+        made = np.array(array, dtype=float)
+        if self._is_plain and made.ndim == 1:
+            return _core._from_buffer(made)
+        given = ad.from_numpy(made)
         return self._batch.each(given.reshape(*self._batch.shape, -1).to(self._dtype))
 
     def whole(self, t: Tensor) -> Any:

@@ -155,7 +155,7 @@ def _as_native(data: Any, copying: bool = False) -> npt.NDArray[Any]:
         array = array.astype(array.dtype.newbyteorder("="))
     if copying and not array.flags.aligned:
         array = array.copy()
-    if any(stride < 0 for stride in array.strides):
+    if not array.flags.c_contiguous and any(stride < 0 for stride in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
             "strides are not currently supported. (You can probably work around this by making a "

@@ -47,7 +47,8 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
             f"can't convert a {self._layout_name} tensor to numpy. Use Tensor.to_dense() first."
         )
     if self.requires_grad:
-        if not force and _core.is_grad_enabled():
+        # What leaves an external is values alone; a gradient that is lost there is told of.
+        if not force and _core.is_grad_enabled() and not _core._is_apart():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead.\n  That is the value alone: to differentiate, use adjoint's function "

@@ -331,6 +331,10 @@ class Compiled(_core._CompiledCall):
         """The recordings there are."""
         return [one for kind in self._kinds.values() for one in kind if not one.is_lost()]
 
+    def was_refused(self) -> bool:
+        """Whether some calls run eagerly."""
+        return bool(self._eager or self._again)
+
     def forget(self) -> None:
         """Forget all programs: the next call is recorded."""
         self._kinds.clear()

@@ -1,8 +1,8 @@
 """Running the user's function as if nothing were under way around it.
 
 It may use adjoint itself: to solve for something by gradients of its own, say. The transforms,
-autocast and hooks around an external are not meant for that. Recording is off, as in the forward
-of any custom function, whether it runs forward or for a derivative. Read next: _evaluate.py.
+autocast, `no_grad` and hooks around an external are not meant for that: it records, as it would if
+it were called by itself, whether it runs forward or for a derivative. Read next: _evaluate.py.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def loop_forward(
     """The results of all steps, and what is kept for the backward pass."""
     carry, xs, reached = the_loop.split(tensors)
     loop = the_loop.on(reached)
-    ys = [_stack_for(loop, k) for k in _rows(loop)]
+    ys = the_loop.stacks()
     kept = Kept(loop) if needs else None
     if not loop.has_length:
         if kept is not None:
@@ -190,13 +190,6 @@ def _recorded_backward(
     step = RecordedBackward(run)
     operands = [token, *tensors, *(g for g in arriving if g is not None)]
     return step.spread(_core._host_call(step, operands))
-
-
-def _stack_for(loop: LoopRun, source: int) -> Tensor:
-    """Room for all rows of an output."""
-    step = loop.step
-    like = step.results[source] if source >= 0 else [*step.tensors, *step.reached][~source]
-    return _core.empty((loop.count, *like.shape), dtype=like.dtype)
 
 
 def _once_more(

@@ -67,6 +67,7 @@ class LoopRun:
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
+        self._rooms: list[tuple[tuple[int, ...], Any]] | None = None
         self.bar: LoopBar | None = None
         self.transform: Transform | None = None  # in which it ran
         self._surroundings = Surroundings()
@@ -105,6 +106,15 @@ class LoopRun:
         """The carry, the inputs and what is reached, of all tensors of a loop."""
         end = len(tensors) - len(self.step.reached)
         return list(tensors[: self.carries]), list(tensors[self.carries : end]), list(tensors[end:])
+
+    def stacks(self) -> list[Tensor]:
+        """Room for all rows of each output."""
+        if self._rooms is None:
+            step, rows = self.step, self.step.form[1] if self.has_length else []
+            there = [*step.tensors, *step.reached]
+            like = [step.results[k] if k >= 0 else there[~k] for k in rows]
+            self._rooms = [((self.count, *t.shape), t.dtype) for t in like]
+        return [_core.empty(shape, dtype=dtype) for shape, dtype in self._rooms]
 
     # -- forward -----------------------------------------------------------------------------------
 

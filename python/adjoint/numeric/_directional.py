@@ -97,7 +97,7 @@ def alike(steps: Steps, v: Any) -> list[Any]:
     return parts
 
 
-def directional(point: Point, steps: Steps, v: Any) -> Any:
+def directional(point: Point, steps: Steps, v: Any, bends: list[Any] | None = None) -> Any:
     """The derivative along ``v`` by central differences: two evaluations, four in a corner.
 
     So many for each group of elements that are of about one size, and as many again if an element
@@ -105,12 +105,12 @@ def directional(point: Point, steps: Steps, v: Any) -> Any:
     """
     found = np.zeros(point.outputs.size)
     for part in alike(steps, v):
-        found = found + _of_alike(point, steps, part)
+        found = found + _of_alike(point, steps, part, bends)
     return found
 
 
-def _of_alike(point: Point, steps: Steps, v: Any) -> Any:
-    found = along_parts(point, steps, v)
+def _of_alike(point: Point, steps: Steps, v: Any, bends: list[Any] | None) -> Any:
+    found = along_parts(point, steps, v, bends)
     width = 2 * direction_size(steps, v, 2) if v.any() else 1.0
     wide = shortened(steps, v, lost(steps, found, width, np.abs(point.y)))
     if wide is None:
@@ -144,14 +144,15 @@ def shortened(steps: Steps, v: Any, unseen: Any) -> Steps | None:
     return wide if size < enough or (size < 0.03 and np.any(unseen)) else None
 
 
-def along_parts(point: Point, steps: Steps, v: Any) -> Any:
+def along_parts(point: Point, steps: Steps, v: Any, bends: list[Any] | None = None) -> Any:
+    """The derivative along ``v``; ``bends`` are given second differences, and their steps."""
     found = np.zeros(point.outputs.size)
     for part in with_room(steps, v):
-        found = found + _along(point, steps, part)
+        found = found + _along(point, steps, part, bends)
     return found
 
 
-def _along(point: Point, steps: Steps, v: Any) -> Any:
+def _along(point: Point, steps: Steps, v: Any, bends: list[Any] | None) -> Any:
     a, b = direction_steps(steps, v, 2)
     if a == 0:
         raise ValueError(f"the bounds of {point.name} leave no room to step along the direction")
@@ -161,4 +162,7 @@ def _along(point: Point, steps: Steps, v: Any) -> Any:
         return x, lambda: f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
 
     values = list(point.values([move(a), move(b)], 2))
+    if bends is not None and a == -b:
+        with np.errstate(all="ignore"):
+            bends.append((np.abs((values[0] - point.y) + (values[1] - point.y)), abs(a)))
     return CENTRAL.combine((np.float64(a), np.float64(b)), values, point.y)

@@ -21,12 +21,15 @@ from ._steps import Steps
 from ._tiny_elements import agreement, attempts, lost, warn, widened
 
 if TYPE_CHECKING:
+    from ._bends import Bends
     from ._method import Stencil
 
 __all__ = ["elementwise", "masks_needed", "same_shapes", "verify_elementwise"]
 
 
-def elementwise(stencil: Stencil, point: Point, steps: Steps) -> Diagonal:
+def elementwise(
+    stencil: Stencil, point: Point, steps: Steps, bends: Bends | None = None
+) -> Diagonal:
     """What one input costs, for each input array."""
     same_shapes(point)
     ends = stencil.ends(steps)
@@ -46,10 +49,15 @@ def elementwise(stencil: Stencil, point: Point, steps: Steps) -> Diagonal:
     for k in range(count):
         part = point.inputs.part(k)
         found = [next(values) for _ in ends]
+        apart = [d[part] for d in distances]
         for o, row in enumerate(blocks):
             out = point.outputs.part(o)
             there = [value[out] for value in found]
-            row.append(stencil.combine([d[part] for d in distances], there, point.y[out]))
+            row.append(stencil.combine(apart, there, point.y[out]))
+        if bends is not None:
+            every = np.tile(np.arange(part.start, part.stop), len(blocks))
+            apart, slopes = [np.tile(d, len(blocks)) for d in apart], [row[k] for row in blocks]
+            bends.note(k, every, apart, found, np.concatenate(slopes or [every]), point.y)
     next(values, None)  # lets the evaluations finish
     _recover(point, steps, blocks, stencil.width(distances))
     return Diagonal(blocks, point.inputs, point.outputs)

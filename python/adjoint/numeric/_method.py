@@ -21,6 +21,7 @@ from ._steps import Steps
 from ._tiny_elements import recover
 
 if TYPE_CHECKING:
+    from ._bends import Bends
     from ._plan import Plan
 
 __all__ = ["METHODS", "Method", "Stencil", "resolve"]
@@ -147,11 +148,17 @@ class Stencil(Method):
     def jacobian(self, point: Point, steps: Steps, plan: Plan) -> Dense:
         """Every input on its own."""
         ends = self.ends(steps)
-        matrix = self.columns(point, ends)
+        matrix = self.columns(point, ends, bends=plan.bends)
         recover(self, point, steps, matrix, self.width([end - point.x for end in ends]))
         return Dense(matrix)
 
-    def columns(self, point: Values, ends: Sequence[Vector], checked: bool = True) -> Matrix:
+    def columns(
+        self,
+        point: Values,
+        ends: Sequence[Vector],
+        checked: bool = True,
+        bends: Bends | None = None,
+    ) -> Matrix:
         """A column for each input, from the values at its ends."""
         x, y, count = point.x, point.y, len(ends)
         indices = np.repeat(np.arange(x.size), count).tolist()
@@ -161,7 +168,10 @@ class Stencil(Method):
         values = point.values(moves, count * x.size, checked)
         # The last one is asked for, too: that lets the evaluations finish.
         for i, found in enumerate(zip(*[values] * count, strict=True)):
-            matrix[:, i] = self.combine([d[i] for d in distances], found, y)
+            apart = [d[i] for d in distances]
+            matrix[:, i] = self.combine(apart, found, y)
+            if bends is not None:
+                bends.note(i, i, apart, found, matrix[:, i], y)
         return matrix
 
 

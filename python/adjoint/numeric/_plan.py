@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._bends import Bends, mended, mended_along
 from ._difference_tally import count_differences
 from ._directional import CENTRAL, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
@@ -92,6 +93,7 @@ class Plan:
         self.error: Any = None  # of the entries of the last Jacobian, if the method tells
         self.reuses = False  # whether the function returns the same memory in each call
         self.tangents_differenced = False  # of a function whose vjp is given
+        self.bends: Bends | None = None  # of the Jacobian that is being made
         self._pattern: Any = None
 
     def generator(self) -> Any:
@@ -149,10 +151,12 @@ class Plan:
         """The Jacobian, as the steps are."""
         if not self.method.needs_complex:
             probe(self, point, steps)
+        looks = self.verifies and self._chooses(steps)
+        self.bends = Bends(steps) if looks else None
         if stencil is not None and kind == "elementwise":
-            return elementwise(stencil, point, steps)
+            return elementwise(stencil, point, steps, self.bends)
         if stencil is not None and pattern is not None:
-            return coloured(stencil, point, steps, pattern)
+            return coloured(stencil, point, steps, pattern, self.bends)
         found = self.method.jacobian(point, steps, self)
         self.error = getattr(found, "error", None)
         return found
@@ -175,9 +179,11 @@ class Plan:
         if rough and "few digits" not in self.verified:
             return self._rough(point, steps, pattern, found)
         agrees, seen = pair_agrees(point, steps, method, found, method.seed)
+        if rough:
+            warn_of_digits(point, steps.rounding)
         if agrees:
             self.verified.add(kind)
-            return found
+            return found if rough else self._straight(point, steps, pattern, found)
         if chosen and not rough:
             forget(self, point, steps)
             probe(self, point, steps)
@@ -187,7 +193,7 @@ class Plan:
                 found = self._differenced(stencil, point, steps, kind, pattern)
                 agrees, seen = pair_agrees(point, steps, method, found, method.seed)
         if agrees:
-            return found
+            return self._straight(point, steps, pattern, found)
         unsettled: list[tuple[int, int]] = []
         if chosen and not rough:
             steps.suit = False
@@ -198,6 +204,17 @@ class Plan:
         if kind and seen is not None and not unsettled:  # else it is a jump that is seen
             refuse_pattern(point, steps, seen, kind)
         return found
+
+    def _straight(
+        self, point: Point, steps: Steps, pattern: AnyPattern | None, found: Jacobian
+    ) -> Jacobian:
+        """The Jacobian, with what lies between the ends of a step told from a smooth function."""
+        if self.bends is None or not self.bends.seen:
+            return found
+        steps.suit = False
+        made, unsettled = mended(point, steps, pattern, found, self.bends)
+        warn_unsettled(point, unsettled)
+        return made
 
     def _rough(
         self, point: Point, steps: Steps, pattern: AnyPattern | None, found: Jacobian
@@ -261,19 +278,33 @@ class Plan:
         if self.method.flat:
             return self._push_linear(point, steps, v)
         probe(self, point, steps)
-        found = directional(point, steps.together(), v)
-        told = not self.verifies or self.noise is not None or "few digits" in self.verified
+        bends: list[Any] = []
+        found = directional(point, steps.together(), v, bends)
+        told = not self.verifies or self.noise is not None
         if not told and self._chooses(steps) and has_few_digits(point, steps.rounding):
             self.verified.add("few digits")
             warn_of_digits(point, steps.rounding)
-        if self._push_agrees(point, steps, v, found):
-            return found
+        if self._push_agrees(point, steps, v, found, bends=bends):
+            return self._straight_along(point, steps, v, found, bends)
         forget(self, point, steps)
         probe(self, point, steps)
-        again = directional(point, steps.together(), v)
-        if not self._push_agrees(point, steps, v, again, wrong=True):
+        bends.clear()
+        again = directional(point, steps.together(), v, bends)
+        if not self._push_agrees(point, steps, v, again, True, bends):
             warn_of_direction(point)
-        return again
+            return again
+        return self._straight_along(point, steps, v, again, bends)
+
+    def _straight_along(
+        self, point: Point, steps: Steps, v: Any, found: Any, bends: list[Any]
+    ) -> Any:
+        """Jv, with what lies between the ends of a step told from a smooth function."""
+        if not self.verifies or not self._chooses(steps):
+            return found
+        made, settled = mended_along(point, steps, v, found, bends)
+        if not settled:
+            warn_of_direction(point)
+        return made
 
     def _push_linear(self, point: Point, steps: Steps, v: Any) -> Any:
         used = v != 0
@@ -292,11 +323,17 @@ class Plan:
         return found
 
     def _push_agrees(
-        self, point: Point, steps: Steps, v: Any, found: Any, wrong: bool = False
+        self,
+        point: Point,
+        steps: Steps,
+        v: Any,
+        found: Any,
+        wrong: bool = False,
+        bends: list[Any] | None = None,
     ) -> bool:
         if not self.verifies or not self._chooses(steps) or not v.any():
             return True
-        seen = gap_along(point, steps.together(), CENTRAL, v, found, np.abs(found))
+        seen = gap_along(point, steps.together(), CENTRAL, v, found, np.abs(found), bends)
         if seen is None:
             return True
         gap, allowed, theirs = seen

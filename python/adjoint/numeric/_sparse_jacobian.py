@@ -20,6 +20,7 @@ from ._steps import Steps
 from ._tiny_elements import agreement, attempts, lost, tiny_in_tiny, warn, widened
 
 if TYPE_CHECKING:
+    from ._bends import Bends
     from ._method import Stencil
 
 __all__ = [
@@ -110,14 +111,16 @@ def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
     return (matrix.tocsr() if hasattr(matrix, "tocsr") else matrix)[:, columns]
 
 
-def coloured(stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern) -> Sparse:
+def coloured(
+    stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern, bends: Bends | None = None
+) -> Sparse:
     """What one input costs for each colour; again for those with lost entries."""
     ends = stencil.ends(steps)
     moves = np.ones(point.inputs.size, bool)
     make = _move(point, pattern, ends, range(pattern.count), moves)
     total = len(ends) * pattern.count
     found = point.values((make(k) for k in range(total)), total)
-    values = _entries(stencil, point, pattern, ends, range(pattern.count), found)
+    values = _entries(stencil, point, pattern, ends, range(pattern.count), found, bends)
     width = stencil.width([end - point.x for end in ends])
     _recover(stencil, point, steps, pattern, values, width)
     return Sparse(pattern.rows, pattern.columns, values, pattern.shape)
@@ -144,6 +147,7 @@ def _entries(
     ends: Any,
     colours: Any,
     found: Iterator[Any],
+    bends: Bends | None = None,
 ) -> Any:
     """The entries of some colours from evaluations in order; NaN where one is None."""
     entries = pattern.colours[pattern.columns]
@@ -156,9 +160,11 @@ def _entries(
         if any(value is None for value in there):
             continue
         with np.errstate(invalid="ignore"):
-            values[here] = stencil.combine(
-                [d[columns] for d in distances], [value[rows] for value in there], point.y[rows]
-            )
+            apart, y = [d[columns] for d in distances], point.y[rows]
+            there = [value[rows] for value in there]
+            values[here] = stencil.combine(apart, there, y)
+        if bends is not None:
+            bends.note(colour, columns, apart, there, values[here], y)
     next(found, None)  # lets the evaluations finish
     return values
 

@@ -8,6 +8,7 @@ elements at a bound), once per function. Read next: _steps.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,9 @@ MOST_PAIRS = 13  # one for each power of ten: of linear functions, constants, no
 _RATIO = 10.0
 _LARGEST, _SMALLEST = 0.3, 1e-13
 ROUGH = 1e-3  # noise of which all slopes are made, but for those of the longest steps
+_NOISY = 100.0  # roundings, from which on it is asked what they are
+_NEAR = -2  # the longest of the steps by which that is seen
+_ALIKE, _TIMES = 0.2, 2  # second differences that follow one another
 _UNSETTLED = 0.03  # slopes further apart than this, relative to their size, have not converged
 
 
@@ -50,7 +54,9 @@ def probe(plan: Plan, point: Point, steps: Steps) -> None:
                     found = _search(point, steps, part, direction, order)
                 except EvaluationError:
                     return  # it hangs, and may at every step: do not wait for each of them
-                known = plan.steps_found[key] = (size, *found)
+                known = (size, *found[:2])
+                if found[2]:
+                    plan.steps_found[key] = known
             relative[direction.v != 0] = known[1]
             steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
@@ -81,8 +87,8 @@ def known_step(plan: Plan, name: str, dtype: Any, noise: float) -> tuple[int, fl
 
 def _search(
     point: Point, steps: Steps, part: slice, direction: _Direction, order: int
-) -> tuple[float, float]:
-    """The relative step and the noise that was seen."""
+) -> tuple[float, float, bool]:
+    """The relative step, the noise that was seen, and whether that is so elsewhere."""
     slopes: dict[int, Any] = {}
     bends: dict[int, Any] = {}
 
@@ -119,6 +125,9 @@ def _search(
         smaller = range(min(middle, -1) - 1, lowest + 2, -1)
         k = min([k, *smaller], key=doubt)
     best, noise = _balance(gap, k, lowest, steps)
+    if noise > _NOISY * steps.noise and _is_kinked(point, slopes, bends):
+        # Not noise: the entries that it is about will be settled (_bends.py).
+        return float(steps.noise ** (1 / (order + 1))), steps.noise, False
     if order == 1 and np.isfinite(gap(k)):
         # Where rounding and the second derivative, seen at the step k, do the same harm.
         # But not much less than the length over which the slope changes: values may be zero here.
@@ -131,7 +140,23 @@ def _search(
         best = min(best / noise ** (1 / 3), 1.0) * noise ** (1 / (order + 1))
     # Not farther than the function was seen to be there.
     seen = [10.0**j for j, found in slopes.items() if found is not None]
-    return min(best, max(seen, default=best)), noise
+    return min(best, max(seen, default=best)), noise, True
+
+
+def _is_kinked(point: Point, slopes: dict[int, Any], bends: dict[int, Any]) -> bool:
+    """Whether second differences fall with the step, as those of a kink do and noise does not."""
+    there = sorted(k for k, found in slopes.items() if found is not None and k <= _NEAR)
+    alike = 0
+    for low, high in itertools.pairwise(there):
+        size = np.abs(point.y) + np.abs(slopes[high]) + 1e-300
+        with np.errstate(all="ignore"):
+            near, far = (bends[k] * 100.0**k / size for k in (low, high))
+            near = near * 10.0 ** (high - low)
+            off, whole = np.nansum((far - near) ** 2), np.nansum(far**2)
+        alike = alike + 1 if whole > 0 and off < _ALIKE**2 * whole else 0
+        if alike == _TIMES:
+            return True
+    return False
 
 
 def _relative(found: Any, slopes: Any, y: Any) -> float:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAIR",
+    "entries_of",
     "gap_along",
     "pair_agrees",
     "refuse_nonlinear",
@@ -50,6 +51,9 @@ _UNSETTLED = 0.03
 _NOTHING = 1e-3
 _DIGITS = 1e-4  # noise beyond which a function is told of, unless its user said so
 _CLOSE, _EXACT = 1e-3, 1e-4  # steps, and changes of a slope, that no staircase has
+_SEEN = 100.0  # roundings
+_BENT = 0.1  # a second difference over the first, where a step is across something
+_GROWS = 3.0  # a second difference over the square of its step, from one step to the next
 _MISSED = 1e3  # times the root of rounding: what a missing entry changes at least
 
 
@@ -82,7 +86,13 @@ def _magnitude(found: Jacobian, v: Any) -> Any:
 
 
 def gap_along(
-    point: Point, steps: Steps, method: Method, v: Any, ours: Any, whole: Any
+    point: Point,
+    steps: Steps,
+    method: Method,
+    v: Any,
+    ours: Any,
+    whole: Any,
+    bends: list[Any] | None = None,
 ) -> tuple[Any, Any, Any] | None:
     """How far a product is from a difference by shorter steps, what is allowed, the difference.
 
@@ -91,7 +101,7 @@ def gap_along(
     short = closer(steps)
     try:
         with np.errstate(all="ignore"):
-            theirs = along_parts(point, short, v)
+            theirs = along_parts(point, short, v, bends)
     except EvaluationError as error:
         if error.hung:
             raise
@@ -102,10 +112,9 @@ def gap_along(
         own = np.sqrt(np.sum((v / steps.sizes(method.order)) ** 2))
         rounding = _ROUNDINGS * steps.rounding * (1 / direction_size(short, v, 2) + own)
         share = rounding + _WORSE * method.error(steps.rounding)
-        # Slopes that grow as steps become shorter are those of a jump, whatever the rounding of
-        # what they make may explain.
-        grows = np.abs(theirs) > np.abs(ours)
-        allowed = rounding * np.abs(point.y) + np.where(grows, min(share, _PART), share) * whole
+        # Slopes that are others by shorter steps are those of a jump, or noise, whatever the
+        # rounding of what they make may explain.
+        allowed = rounding * np.abs(point.y) + min(share, _PART) * whole
         gap = np.abs(ours - theirs)
     return np.where(np.isfinite(gap) & point.finite, gap, 0.0), allowed, theirs
 
@@ -186,82 +195,134 @@ def settling(noise: float) -> int:
 
 
 def settle(
-    point: Point, steps: Steps, pattern: AnyPattern | None
+    point: Point, steps: Steps, pattern: AnyPattern | None, groups: Sequence[int] | None = None
 ) -> tuple[Jacobian, list[tuple[int, int]], bool]:
     """The Jacobian by steps that suit each entry; the entries that no step suits.
 
     And whether all have settled at short steps, as those near a jump do and a staircase does not.
+    Of some columns (or colours) if ``groups`` are given: then these alone, or NaN elsewhere.
     """
-    slopes, widths, taken = [], [], []
+    slopes, seconds, widths, taken = [], [], [], []
     for relative in _rungs(steps.noise):
         with contextlib.suppress(ValueError):
             ends = steps.both_sides(relative * steps.scale)
-            slopes.append(_entries(point, pattern, ends))
+            slope, second, columns, rows = entries_of(point, pattern, ends, groups)
+            slopes.append(slope)
+            seconds.append(second)
             taken.append(relative)
-            widths.append(np.abs(ends[0] - ends[1]))
-    rows, columns = _places(point, pattern)
-    found = np.stack(slopes)  # (steps, entries)
+            widths.append(np.abs(ends[0] - ends[1])[columns])
+    found, width = np.stack(slopes), np.stack(widths)  # (steps, entries)
     with np.errstate(all="ignore"):
         gaps = np.abs(np.diff(found, axis=0))
-        # Slopes of exactly zero are steps too small to be seen, unless all are.
-        unseen = (found[1:] == 0) & (found != 0).any(axis=0)
+        # An output near zero may be the difference of large numbers, with their rounding.
+        sizes = np.abs(point.y)
+        np.fmax.at(sizes, rows, np.abs(found[0]) * steps.scale[columns])
+        second, grain = np.stack(seconds), steps.noise * sizes[rows]
+        across, jumps = _across(second, width, grain)
+        # Beyond them lies a kink or jump that is really there, unless it is bent there as well.
+        across |= across.any(axis=0) & (
+            second > np.maximum(_BENT * np.abs(found) * width, _SEEN * grain)
+        )
+        # Slopes of exactly zero are steps too small to be seen, unless all are, or a kink is seen.
+        flat = ~across[1:] & across.any(axis=0) & ~jumps
+        unseen = (found[1:] == 0) & (found != 0).any(axis=0) & ~flat
         gaps = np.where(np.isfinite(gaps) & ~unseen, gaps, np.inf)
+        beyond = np.where(across[:-1] | across[1:], np.inf, gaps)
+        gaps = np.where(np.isfinite(beyond).any(axis=0), beyond, gaps)
         further = np.concatenate([gaps[1:], np.full((1, gaps.shape[1]), np.inf)])
         doubt = np.maximum(gaps, np.where(np.isfinite(further), further, gaps) / 10)
         best = np.argmin(doubt, axis=0)
         every = np.arange(best.size)
         values, error = found[best, every], doubt[best, every]
-        width = np.stack(widths)[best + 1][every, columns]
-        rounding = _ROUNDINGS * steps.noise * np.abs(point.y[rows]) / width
+        rounding = _ROUNDINGS * steps.noise * np.abs(point.y[rows]) / width[best + 1, every]
         # What is next to nothing beside the slope over a long step may well go to zero.
         least = np.maximum(_UNSETTLED * np.abs(values), _NOTHING * np.abs(found[0]))
-        wrong = ~(error <= np.fmax(least, 0.0) + rounding) & point.finite[rows]
+        wrong = ~(error <= np.fmax(least, 0.0) + rounding) | (jumps & across[best, every])
+        wrong &= point.finite[rows]
         close = (np.array(taken)[best] <= _CLOSE) & (error <= _EXACT * np.abs(values) + rounding)
         close |= (found == 0).all(axis=0) | ~point.finite[rows]
     unsettled = [(int(rows[k]), int(columns[k])) for k in np.flatnonzero(wrong)]
-    shape = (point.outputs.size, point.inputs.size)
-    if pattern is None:
-        return Dense(values.reshape(shape)), unsettled, bool(close.all())
-    return Sparse(rows, columns, values, shape), unsettled, bool(close.all())
-
-
-def _places(point: Point, pattern: AnyPattern | None) -> tuple[Any, Any]:
-    if pattern is not None:
-        return pattern.rows, pattern.columns
     m, n = point.outputs.size, point.inputs.size
-    return np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
+    if pattern is None:
+        count = n if groups is None else len(groups)
+        return Dense(values.reshape(m, count)), unsettled, bool(close.all())
+    every_value = np.full(len(pattern.rows), np.nan)
+    every_value[_of_colours(pattern, groups)] = values
+    made = Sparse(pattern.rows, pattern.columns, every_value, (m, n))
+    return made, unsettled, bool(close.all())
 
 
-def _entries(point: Point, pattern: AnyPattern | None, ends: Sequence[Any]) -> Any:
-    """The slopes of all entries between two ends of each input; NaN where the function fails."""
+def _across(seconds: Any, width: Any, rounding: Any) -> tuple[Any, Any]:
+    """Which steps lead across a kink, a jump or a bump; and whether the last one is at x itself.
+
+    The second differences of a smooth function fall with the square of the step, those across a
+    kink with the step, and those of a jump or a bump at x not at all. (A kink at x is none to
+    warn of: its slope is the mean of both sides, by steps of any length.)
+    """
+    bent = 4 * seconds / width**2
+    seen = seconds > _SEEN * rounding
+    grows = seen[1:] & (bent[1:] > _GROWS * bent[:-1])
+    places = np.arange(1, len(seconds))[:, None]
+    last = np.max(np.where(grows, places, 0), axis=0)
+    across = (np.arange(len(seconds))[:, None] <= last) & (last > 0)
+    every = np.arange(seconds.shape[1])
+    before = np.maximum(last - 1, 0)
+    growth = bent[last, every] / bent[before, every]
+    longer = width[before, every] / width[last, every]
+    return across, (last > 0) & (growth > longer**1.5)
+
+
+def _of_colours(pattern: AnyPattern, groups: Sequence[int] | None) -> Any:
+    """Which entries of a pattern belong to some colours."""
+    if groups is None:
+        return np.ones(len(pattern.rows), bool)
+    return np.isin(pattern.colours[pattern.columns], groups)
+
+
+def entries_of(
+    point: Point, pattern: AnyPattern | None, ends: Sequence[Any], groups: Sequence[int] | None
+) -> tuple[Any, Any, Any, Any]:
+    """The slopes of entries between two ends of each input, and the second differences.
+
+    And the columns and rows of the entries. NaN where the function fails, or at a bound.
+    """
     n, m = point.inputs.size, point.outputs.size
     distances = [end - point.x for end in ends]
     if pattern is None:
-        values = list(attempts(point, [(i, end[i]) for i in range(n) for end in ends]))
-        table = np.full((m, n), np.nan)
-        for i in range(n):
-            pair = values[2 * i : 2 * i + 2]
+        chosen = range(n) if groups is None else groups
+        values = list(attempts(point, [(i, end[i]) for i in chosen for end in ends]))
+        slopes, seconds = np.full((m, len(chosen)), np.nan), np.full((m, len(chosen)), np.nan)
+        for k, i in enumerate(chosen):
+            pair = values[2 * k : 2 * k + 2]
             if all(value is not None for value in pair):
                 with np.errstate(all="ignore"):
-                    table[:, i] = CENTRAL.combine([d[i] for d in distances], pair, point.y)
-        return table.reshape(-1)
+                    apart = [d[i] for d in distances]
+                    slopes[:, k] = CENTRAL.combine(apart, pair, point.y)
+                    if (apart[0] > 0) != (apart[1] > 0):
+                        seconds[:, k] = np.abs((pair[0] - point.y) + (pair[1] - point.y))
+        columns, rows = np.tile(np.asarray(chosen), m), np.repeat(np.arange(m), len(chosen))
+        return slopes.reshape(-1), seconds.reshape(-1), columns, rows
+    colours = range(pattern.count) if groups is None else groups
     moves: list[Move] = [
         (np.where(pattern.colours == colour, end, point.x), lambda: "inputs of a colour")
-        for colour in range(pattern.count)
+        for colour in colours
         for end in ends
     ]
     values = list(attempts(point, moves))
-    found = np.full(len(pattern.rows), np.nan)
-    for colour in range(pattern.count):
-        pair = values[2 * colour : 2 * colour + 2]
+    found, bent = np.full(len(pattern.rows), np.nan), np.full(len(pattern.rows), np.nan)
+    for k, colour in enumerate(colours):
+        pair = values[2 * k : 2 * k + 2]
         here = pattern.colours[pattern.columns] == colour
         if all(value is not None for value in pair):
             rows, columns = pattern.rows[here], pattern.columns[here]
             with np.errstate(all="ignore"):
-                found[here] = CENTRAL.combine(
-                    [d[columns] for d in distances], [value[rows] for value in pair], point.y[rows]
-                )
-    return found
+                apart, y = [d[columns] for d in distances], point.y[rows]
+                there = [value[rows] for value in pair]
+                found[here] = CENTRAL.combine(apart, there, y)
+                second = np.abs((there[0] - y) + (there[1] - y))
+                bent[here] = np.where((apart[0] > 0) != (apart[1] > 0), second, np.nan)
+    here = _of_colours(pattern, groups)
+    return found[here], bent[here], pattern.columns[here], pattern.rows[here]
 
 
 # --- what is told ---------------------------------------------------------------------------------

@@ -57,9 +57,9 @@ class _Answer(Function):
         if g is None:
             return None, None, *(None for _ in needed)
         again = ad.is_grad_enabled()
-        residual, linear = ctx.equation.now()
+        residual, linear = ctx.equation()
         u = linear.solve_transposed(residual, x, g)
-        r = None if again else ctx.equation.kept()
+        r = None if again else ctx.equation.graph
         keep = again or r is not None
         if r is None:
             with ad.enable_grad():
@@ -74,17 +74,19 @@ class _Answer(Function):
 
 
 class _Equation:
-    """A residual as it was when its answer was found."""
+    """A residual as it was when its answer was found.
+
+    It can be called, since `Function.apply` searches other objects for hidden tensors.
+    """
 
     def __init__(
         self, residual: Residual, linear: Linear, r: Tensor, graph: Tensor | None = None
     ) -> None:
         self._residual, self._linear, self._original = Frozen(residual), linear, residual
         self._r = r
-        # In a function, into which nobody looks for tensors that were forgotten.
-        self.kept = lambda: graph  # the residual with its history, if that is one node
+        self.graph = graph  # the residual with its history, if that is one node
 
-    def now(self) -> tuple[Residual, Linear]:
+    def __call__(self) -> tuple[Residual, Linear]:
         """What gives the residual, and how to solve with its derivative."""
         if self._residual.holds():
             return self._original, self._linear

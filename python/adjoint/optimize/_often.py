@@ -70,7 +70,7 @@ class Often:
             self._parts, self._kept = _kept(*self._origin)
         if self._kept is not None and self._parts is not None and self._parts.holds():
             result = self._kept(*tensors, *self._parts.given)
-            if self._kept.programs:
+            if not self._kept.was_refused() or self._kept.programs:
                 return result
             self._kept = None  # it was refused, and may have assigned to what it reads
             if self._parts.holds():

@@ -41,6 +41,13 @@ def by_backward(a):
         return z.grad.numpy()
 
 
+def by_plain_backward(a):
+    z = ad.tensor(np.asarray(a), requires_grad=True)  # as it would be written anywhere else
+    (g,) = ad.autograd.grad((z**4 / 4).sum(), z, create_graph=True)
+    g.sum().backward()
+    return z.grad.numpy()
+
+
 def by_tangents(a):
     z = ad.tensor(np.asarray(a))
     return ad.func.jvp(lambda q: q**3, (z,), (ad.ones_like(z),))[1].numpy()
@@ -71,7 +78,9 @@ def test_a_solver_written_with_adjoint_goes_through_every_transform():
     np.testing.assert_allclose(ad.compile(lambda q: f(q).sum())(a).item(), x.sum())
 
 
-@pytest.mark.parametrize("inner", [by_backward, by_tangents, by_functional, by_batches])
+@pytest.mark.parametrize(
+    "inner", [by_backward, by_plain_backward, by_tangents, by_functional, by_batches]
+)
 def test_every_way_to_differentiate_inside_works_under_transforms(inner):
     f, a = ad.external(inner), float64(A)
     np.testing.assert_allclose(ad.vmap(f)(a.reshape(3, 1)).numpy().reshape(-1), 3 * A**2)
@@ -113,6 +122,23 @@ def test_workers_that_are_started_inside_a_transform_know_nothing_of_it():
     found = ad.vmap(ad.func.grad(lambda q: with_workers(q).sum()))(float64(A).reshape(3, 1))
     with_workers.close()
     np.testing.assert_allclose(found.numpy().reshape(-1), 6 * A, rtol=1e-7)
+
+
+def test_an_external_records_whatever_is_recorded_around_it():
+    f, a = ad.external(by_plain_backward), float64(A)
+    with ad.no_grad():
+        np.testing.assert_allclose(f(a).numpy(), 3 * A**2)
+    twice = ad.compile(lambda q: f(q).sum() * 2)
+    _, sums = ad.scan(lambda c, _: (f(c), f(c).sum()), a / 10, length=2)
+    np.testing.assert_allclose(
+        sums.numpy(), [(3 * (A / 10) ** 2).sum(), (27 * (A / 10) ** 4).sum()]
+    )
+    for _ in range(3):
+        x = float64(A, requires_grad=True)
+        twice(x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), 12 * A, rtol=1e-7)
+    recorded = ad.external(lambda v: v.clone().requires_grad_() * 2, arrays="tensor")(a)
+    assert not recorded.requires_grad
 
 
 def test_tensors_of_the_transform_outside_are_refused_and_not_taken_for_constants():
