@@ -12,9 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
+
+if TYPE_CHECKING:
+    from ._view import GraphNode
 
 
 @dataclass(slots=True)
@@ -95,6 +98,11 @@ class Calls:
 
     def __bool__(self) -> bool:
         return bool(self._calls)
+
+    def path_of(self, node: GraphNode) -> str:
+        """The path of the module that made a node; empty where that is not known."""
+        call = self.innermost(node.node) if self._calls else None
+        return call.path if call else ""
 
     def innermost(self, node: _core.Node) -> Call | None:
         """The innermost call that was under way when the node was made."""

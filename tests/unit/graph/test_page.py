@@ -78,9 +78,32 @@ def test_branches_that_are_alike_are_one_box(tmp_path: Path) -> None:
     y = ad.stack([(x * i).sin() for i in range(20)] + [x.exp()]).sum()
     data = data_of(ad.graph(y).save(tmp_path / "graph.html"))
     (box,) = [item for item in data["tree"] if isinstance(item, dict)]
-    assert (box["kind"], box["count"]) == ("branches", 19)  # one goes on with the trunk
+    assert (box["kind"], box["count"]) == ("branches", 20)
     assert [ops(data)[i] for i in box["items"]] == ["sin", "mul"]
-    assert sorted(len(step) for step in box["others"]) == [2] * 18
+    assert [len(step) for step in box["others"]] == [2] * 19
+
+
+def test_a_loop_is_found_whatever_its_steps_compute_from_what(tmp_path: Path) -> None:
+    k = ad.tensor(2.0, requires_grad=True)
+    a, b = ad.ones(3), ad.ones(2, 3) * k
+    b = b.exp()
+    for _ in range(6):
+        a, b = (b * k).sum(0), b + a  # each goes on with the other
+        for _ in range(4):
+            b = b.sin() * 2
+    data = data_of(ad.graph(a.sum() + b.sum()).save(tmp_path / "graph.html"))
+    (outer,) = [item for item in data["tree"] if isinstance(item, dict)]
+    assert (outer["kind"], outer["count"]) == ("loop", 6)
+    (inner,) = [item for item in outer["items"] if isinstance(item, dict)]
+    assert (inner["kind"], inner["count"]) == ("loop", 4)
+    weights = [ad.ones(3, requires_grad=True) for _ in range(5)]
+    for count in (3, 5):  # steps with leaves of their own
+        y = ad.ones(3)
+        for w in weights[:count]:
+            y = (y * w).sin()
+        data = data_of(ad.graph(y.sum()).save(tmp_path / "graph.html"))
+        found = [box["count"] for box in data["tree"] if isinstance(box, dict) and "count" in box]
+        assert found == [5] * (count == 5)
 
 
 def test_above_a_size_the_newest_step_has_the_sums_of_all(
