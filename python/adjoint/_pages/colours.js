@@ -78,10 +78,20 @@ class Colouring {
     const place = this.place(value);
     return place === null ? this.none : this.steps[Math.round(place * 24)];
   }
-  /** Whether text on that colour is to be light. */
+  /** Whether text on that colour is to be white: where that is read more easily than ink. */
   isStrong(value) {
     if (Number.isNaN(value) || value === Infinity) return true;
     const place = this.place(value);
-    return place !== null && place > (theme.name === "light" ? 0.55 : 0.3);
+    if (place === null) return false;
+    return theme.name === "light" ? luminance(this.fill(value)) < 0.3 : true;
   }
+}
+
+/** How bright a colour is, from 0 to 1 (WCAG). */
+function luminance(rgb) {
+  const [red, green, blue] = rgb.match(/\d+/g).map((c) => {
+    const part = Number(c) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

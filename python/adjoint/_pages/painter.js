@@ -58,11 +58,13 @@ function chipText(model, id, user) {
   if (user.module && inside(module) === inside(user.module)) return name;
   return label || `leaf ${shape}`;
 }
+/** How many nodes are in a box: in a loop, those of a step. */
 function boxNote(model, box) {
-  const size = formatCount(model.count(box));
-  if (box.count > 1)
-    return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
-  return `${size} ${size === "1" ? "node" : "nodes"}`;
+  let times = box.count;
+  for (const around of box.ancestors()) if (!around.unrolled) times *= around.count;
+  const size = formatCount(Math.round(model.count(box) / (box.kind === "step" ? 1 : times)));
+  const nodes = `${size} ${size === "1" ? "node" : "nodes"}`;
+  return box.count > 1 ? `${formatCount(box.count)} × ${nodes}` : nodes;
 }
 
 class Painter {
@@ -85,6 +87,7 @@ class Painter {
     if (scale < FAR) return this.drawFar(pen, part, scale, look);
     this.drawBoxes(pen, items, scale, look);
     this.drawEdges(pen, edges, scale, look);
+    if (scale >= 0.22) this.drawHeads(pen, items);
     for (const item of items) {
       if (item instanceof NodeItem) this.drawNode(pen, item, scale, look);
       else if (!item.open) this.drawClosed(pen, item, scale, look);
@@ -144,21 +147,19 @@ class Painter {
         radius: 10,
         dash: box.kind === "step" ? [4, 4] : [],
       });
-      if (scale < 0.22) continue;
-      const note = boxNote(this.model, box);
-      pen.text("▾", box.ax + 12, box.ay + 18, { fill: this.ink.soft, size: 12 });
-      pen.text(box.title, box.ax + 28, box.ay + 18, {
-        fill: this.ink.ink,
-        size: 13,
-        weight: 600,
-        most: box.w - 40,
-      });
-      pen.text(note, box.ax + box.w - 14, box.ay + 18, {
-        fill: this.ink.soft,
-        size: 11,
-        align: "right",
-        most: 120,
-      });
+    }
+  }
+  /** The names of open boxes, over the edges that lead into them. */
+  drawHeads(pen, items) {
+    for (const box of items) {
+      if (!(box instanceof BoxItem) || !box.open) continue;
+      const note = boxNote(this.model, box),
+        halo = this.veil(box),
+        y = box.ay + 18;
+      const most = box.w - 56 - pen.width(note, 11);
+      pen.text("▾", box.ax + 12, y, { fill: this.ink.soft, size: 12, halo });
+      pen.text(box.title, box.ax + 28, y, { fill: this.ink.ink, size: 13, weight: 600, most, halo });
+      pen.text(note, box.ax + box.w - 14, y, { fill: this.ink.soft, size: 11, align: "right", halo });
     }
   }
   // Boxes in boxes take turns, so that their edges are seen.
@@ -223,7 +224,7 @@ class Painter {
     });
     if (scale < 0.3) return;
     const ink = faded ? this.ink.soft : strong ? "#ffffff" : this.ink.ink;
-    const soft = faded ? this.ink.faint : strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
+    const soft = faded ? this.ink.faint : this.softOn(look, value, strong);
     const x = item.ax + item.w / 2;
     pen.text(nodeTitle(this.model, item), x, item.ay + 15, {
       fill: ink,
@@ -240,6 +241,11 @@ class Painter {
       most: item.w - 14,
     });
     item.chips.forEach((id, i) => this.drawChip(pen, item, id, i, look));
+  }
+  /** The ink of small text on the colour of a figure: grey only where that is pale. */
+  softOn(look, value, strong) {
+    if (strong) return "rgb(255 255 255 / 88%)";
+    return look.colouring.place(value) > 0.15 ? this.ink.ink : this.ink.soft;
   }
   drawChip(pen, item, id, i, look) {
     const y = item.ay + NODE.height + i * NODE.chip;
@@ -288,7 +294,7 @@ class Painter {
     pen.box(box.ax, box.ay, w, height, { fill, stroke, width, radius: 9 });
     if (scale < 0.22) return;
     const ink = strong ? "#ffffff" : this.ink.ink,
-      soft = strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
+      soft = this.softOn(look, value, strong);
     pen.text("▸", box.ax + 12, box.ay + 17, { fill: soft, size: 12 });
     pen.text(box.title, box.ax + 28, box.ay + 17, { fill: ink, size: 13, weight: 600, most: w - 40 });
     pen.text(boxNote(this.model, box), box.ax + 28, box.ay + 34, { fill: soft, size: 11, most: w - 40 });

@@ -1,8 +1,9 @@
 """A graph as nested boxes: loops, alike branches, calls of modules, the parts of composites.
 
-Loops are what `_repeats` finds, and branches that are alike, too; modules are known where
-`graph.modules` was on. Operations on a composite are done part by part: their nodes were made
-one after another by the same instruction, and none is computed from another.
+Loops are what `_repeats` finds, and branches that are alike, too; modules are those of
+`graph.modules`, or what parameters tell (`_spans`). Operations on a composite are done part by
+part: their nodes were made one after another by the same instruction, and none is computed from
+another.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Box:
     other steps or branches, in the same order as ``body``.
     """
 
-    kind: str  # "loop", "branches", "module", "parts" or "composite"
+    kind: str  # "loop", "branches", "module", "told" (a module, too), "parts" or "composite"
     title: str
     items: list[GraphNode | Box] = field(default_factory=list)
     count: int = 1
@@ -44,7 +45,7 @@ def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
     A module that is a single node has no box: its name is in the dict, by the node's number.
     """
     tags: dict[int, str] = {}
-    calls = Calls()
+    calls = Calls(graph)
     with no_collection():
         ops = [n for n in graph.nodes if not n.is_leaf]
         content = _content(repeats(ops, calls.path_of))
@@ -60,7 +61,11 @@ def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
 
 def _without_wrapping(item: GraphNode | Box, tags: dict[int, str]) -> GraphNode | Box:
     only = item.items[0] if isinstance(item, Box) and len(item.items) == 1 else None
-    if not isinstance(item, Box) or item.kind != "module" or not isinstance(only, GraphNode):
+    if (
+        not isinstance(item, Box)
+        or item.kind not in ("module", "told")
+        or not isinstance(only, GraphNode)
+    ):
         return item
     tags[only.index] = item.title.partition("  ")[0]
     return only
@@ -153,7 +158,7 @@ class _Modules:
             for call in self._chain(item)[depth:]:
                 box = made.get(id(call))
                 if box is None:
-                    box = made[id(call)] = Box("module", _title(call))
+                    box = made[id(call)] = Box("told" if call.is_told else "module", _title(call))
                     into.append(box)
                 into = box.items
             into.append(item)
