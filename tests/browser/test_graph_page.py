@@ -69,7 +69,7 @@ def test_a_node_tells_what_it_is_and_shows_its_line(tmp_path: Path, visit: Visit
     panel = page.inner_text("aside")
     assert "MulBackward0" in panel
     assert "[3]" in panel
-    assert "24 B" in panel
+    assert "12 B" in panel  # of `sin`; that of `scale` is kept by `exp`
     assert "loss = (scale * x.sin()).sum()  # this line" in page.inner_text(".source .here")
     assert "scale = x.exp()" in page.inner_text(".source")
     assert page.locator("button[data-value=norm]").is_disabled()  # nothing was measured

@@ -1,5 +1,7 @@
 // Which part of the sheet is seen: drag to move, wheel to zoom, and moving there by itself.
 
+const LEGEND = 60; // at the foot of the sheet, over what is drawn
+
 class Camera {
   constructor(canvas, changed) {
     Object.assign(this, { canvas, changed, x: 0, y: 0, scale: 1 });
@@ -44,13 +46,17 @@ class Camera {
     this.scale = scale;
     this.changed();
   }
-  /** All of a rectangle, if that can be read; otherwise its upper part. */
-  fit(x, y, w, h, least = 0) {
-    const [width, height] = this.size;
-    this.scale = Math.min(1.25, Math.max(least, Math.min((width - 48) / w, (height - 48) / h)));
-    this.x = x + w / 2 - width / 2 / this.scale;
-    this.y = Math.min(y - 24 / this.scale, y + h / 2 - height / 2 / this.scale);
-    if (h * this.scale < height) this.y = y + h / 2 - height / 2 / this.scale;
+  /** All of a sheet, if it can be read; otherwise what is below, and beside, its output. */
+  fit(sheet, output, least = 0) {
+    const [width, height] = [this.size[0] - 48, this.size[1] - 24 - LEGEND];
+    const scale = (this.scale = Math.min(
+      1.25,
+      Math.max(least, Math.min(width / sheet.width, height / sheet.height)),
+    ));
+    const middle = sheet.width * scale <= width ? sheet.width / 2 : output.ax + output.w / 2;
+    this.x = middle - this.size[0] / 2 / scale;
+    if (sheet.height * scale < height) this.y = sheet.height / 2 - (24 + height / 2) / scale;
+    else this.y = -24 / scale;
     this.changed();
   }
   centre(item) {

@@ -64,6 +64,14 @@ class Colouring {
     );
     this.none = theme.colour("sheet");
     this.bad = theme.colour("bad");
+    this.inks = {
+      plain: [theme.colour("ink"), theme.colour("soft")],
+      dark: ["#ffffff", "rgb(255 255 255 / 90%)"],
+      bright: ["#10141b", "#10141b"],
+    };
+    this.inkOf = this.steps.map((step, i) =>
+      i < 4 ? this.inks.plain : luminance(step) > 0.28 ? this.inks.bright : this.inks.dark,
+    );
   }
   /** Where a figure is on the scale, from 0 to 1; null off it. */
   place(value) {
@@ -78,10 +86,19 @@ class Colouring {
     const place = this.place(value);
     return place === null ? this.none : this.steps[Math.round(place * 24)];
   }
-  /** Whether text on that colour is to be light. */
-  isStrong(value) {
-    if (Number.isNaN(value) || value === Infinity) return true;
+  /** Inks that can be read on the colour of a figure: of names, and of what is smaller. */
+  inksOn(value) {
+    if (Number.isNaN(value) || value === Infinity) return this.inks.dark;
     const place = this.place(value);
-    return place !== null && place > (theme.name === "light" ? 0.55 : 0.3);
+    return place === null ? this.inks.plain : this.inkOf[Math.round(place * 24)];
   }
+}
+
+/** How bright a colour is, from 0 to 1 (WCAG). */
+function luminance(rgb) {
+  const [red, green, blue] = rgb.match(/\d+/g).map((c) => {
+    const part = Number(c) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

@@ -75,9 +75,10 @@ class Details {
         "div",
         { class: "soft" },
         {
-          loop: "a loop; shown is its last step",
-          branches: "inputs that were computed alike; shown is one",
+          loop: box.unrolled ? "a loop, step by step" : "a loop; shown is its last step",
+          branches: `computed alike, beside one another${box.unrolled ? "" : "; shown is one"}`,
           module: "a call of a module",
+          told: "a module: from the first use of its parameters to the last",
           parts: "one operation on a composite",
           composite: "a composite: its leaves",
           step: "one of many",
@@ -99,6 +100,7 @@ class Details {
       ["dtype", make("code", {}, node.dtype)],
     ];
     if (!node.leaf) facts.push(["kept", keptText(node.bytes, alike, model.folded.bytes[model.stands[id]])]);
+    if (node.shared) facts.push([make("span", { title: SHARED }, "shared"), formatBytes(node.shared)]);
     if (node.module) facts.push(["module", make("code", {}, node.module)]);
     if (model.own.forward && !node.leaf) facts.push(["time, forward", forwardText(model, id)]);
     if (model.own.seconds) {
@@ -218,6 +220,8 @@ class Details {
     );
   }
 }
+
+const SHARED = "memory of leaves, or that an older node keeps as well";
 
 function factTable(facts) {
   return make("dl", {}, ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));

@@ -25,18 +25,19 @@ class GraphPage {
     this.seeAll(0.8);
   }
 
-  /** Boxes start open as long as the page stays easy to take in; loops, if there is nothing else. */
+  /** Boxes start open, those of a level all or none, as long as the page stays easy to take in; loops, if there
+   * is nothing else. */
   openSmall() {
     const { model } = this;
-    let shown = model.root.items.length;
-    const waiting = model.root.items.filter((item) => item instanceof BoxItem);
     const alone = model.root.items.filter((item) => !model.nodes[item.id]?.leaf).length === 1;
-    while (waiting.length) {
-      const box = waiting.shift();
-      if ((box.count > 1 && !alone) || shown + box.items.length > 60) continue;
-      box.open = true;
-      shown += box.items.length;
-      waiting.push(...box.items.filter((item) => item instanceof BoxItem));
+    let shown = model.root.items.length,
+      level = model.root.items;
+    for (;;) {
+      const boxes = level.filter((item) => item instanceof BoxItem && (item.count === 1 || alone));
+      shown += boxes.reduce((sum, box) => sum + box.items.length, 0);
+      if (!boxes.length || shown > 30) return;
+      for (const box of boxes) box.open = true;
+      level = boxes.flatMap((box) => box.items);
     }
   }
 
@@ -50,9 +51,9 @@ class GraphPage {
       "colour",
       [
         ["bytes", "memory", "colour by memory kept (1)"],
-        ["forward", "forward", timed ? "colour by time in forward (4)" : untimed, timed],
         ["seconds", "backward", measured ? "colour by time in backward (2)" : without, measured],
         ["norm", "gradient", measured ? "colour by the norm of gradients (3)" : without, measured],
+        ["forward", "forward", timed ? "colour by time in forward (4)" : untimed, timed],
       ],
       this.figure,
       (figure) => this.colourBy(figure),
@@ -264,7 +265,9 @@ class GraphPage {
   }
   /** Everything; or the upper part, where it would get smaller than `least`. */
   seeAll(least = 0.005) {
-    this.camera.fit(0, 0, this.scene.width, this.scene.height, least);
+    const { scene, model } = this;
+    const output = scene.shown[model.data.outputs[0]] ?? scene.items[0];
+    this.camera.fit(scene, output, least);
   }
 
   // --- choosing

@@ -6,6 +6,7 @@
 // did not change is not laid out again.
 
 const GAP = { row: 34, column: 26, pad: 16, head: 34, break: 90 };
+const TALL = 3000; // what is taller than this, and narrow, is broken into columns
 const LONGEST = 10; // rows that an edge gets places of its own in; longer ones run across
 
 /** Lay out everything that is open, innermost first. */
@@ -253,7 +254,7 @@ function stack(box, rows) {
   }
   const width = Math.max(1, right - left);
   const columns =
-    rows.length > 40 && whole > 3 * width
+    rows.length > 3 && whole > Math.max(TALL, 3 * width)
       ? Math.max(1, Math.round(Math.sqrt((1.7 * whole) / (width + GAP.break))))
       : 1;
   const limit = whole / columns;
@@ -281,6 +282,8 @@ function stack(box, rows) {
         cell.column = from;
         if (cell.item) {
           cell.item.x = x + cell.x - near - cell.w / 2;
+          // Between the columns there is room for edges: before this one, and after it.
+          cell.item.lanes = [x - GAP.break / 2, x + far - near + GAP.break / 2];
           cell.item.y = y + (height - GAP.row - cell.h) / 2;
         } else {
           [cell.px, cell.above, cell.below] = [x + cell.x - near, y, y + height - GAP.row];

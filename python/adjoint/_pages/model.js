@@ -31,6 +31,7 @@ class BoxItem extends Item {
       items: [],
       open: false,
       others: null,
+      newest: null, // the nodes of the step that is shown, if some of them are in boxes
       unrolled: false,
       dirty: true,
     });
@@ -40,7 +41,7 @@ class BoxItem extends Item {
 class Model {
   constructor(data) {
     this.data = data;
-    const { kind, label, many, total, bytes, stands, seconds, forward, norm } = data.node;
+    const { kind, label, many, total, bytes, shared, stands, seconds, forward, norm } = data.node;
     this.size = kind.length;
     this.stands = stands;
     this.nodes = kind.map((k, id) => {
@@ -57,6 +58,7 @@ class Model {
         label: label[id] ?? "",
         leaf: op === "leaf",
         bytes: bytes[id],
+        shared: shared[id],
         many: many[id],
         inputs: [],
         users: [],
@@ -105,6 +107,7 @@ class Model {
       }
       const inner = new BoxItem(part.kind, part.title, box, part.count);
       inner.others = part.others ?? null;
+      inner.newest = part.newest ?? null;
       box.items.push(inner);
       this.addAll(part.items, inner);
     }
@@ -132,7 +135,7 @@ class Model {
   itemsOf(box) {
     if (!box.unrolled) return box.items;
     if (!box.steps) {
-      const steps = [[...this.below(box)].map((item) => item.id), ...box.others];
+      const steps = [box.newest ?? [...this.below(box)].map((item) => item.id), ...box.others];
       box.steps = steps.map((ids, i) => {
         const name = box.kind === "loop" ? `step ${steps.length - i}` : `branch ${i + 1}`;
         const step = new BoxItem("step", `${name} of ${box.count}`, box);

@@ -1,6 +1,8 @@
 // Draws a part of the scene with a pen. What is too small to be read is not drawn.
 
 const FAR = 0.16; // a scale at which no text can be read, nor a border seen
+const SMALL = 0.3; // a scale below which texts are left out
+const MANY = 500; // items whose borders and bends are left out as well, while they are small
 const NODE = { height: 42, least: 96, most: 230, chip: 18 };
 
 /** How large an item is, by its texts. */
@@ -58,11 +60,13 @@ function chipText(model, id, user) {
   if (user.module && inside(module) === inside(user.module)) return name;
   return label || `leaf ${shape}`;
 }
+/** How many nodes are in a box: in a loop, those of a step. */
 function boxNote(model, box) {
-  const size = formatCount(model.count(box));
-  if (box.count > 1)
-    return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
-  return `${size} ${size === "1" ? "node" : "nodes"}`;
+  let times = box.count;
+  for (const around of box.ancestors()) if (!around.unrolled) times *= around.count;
+  const size = formatCount(Math.round(model.count(box) / (box.kind === "step" ? 1 : times)));
+  const nodes = `${size} ${size === "1" ? "node" : "nodes"}`;
+  return box.count > 1 ? `${formatCount(box.count)} × ${nodes}` : nodes;
 }
 
 class Painter {
@@ -82,9 +86,10 @@ class Painter {
   /** `look`: colouring, selected, marked and path (sets of numbers of nodes), step (the player, or null). */
   draw(pen, scene, part, scale, look) {
     const { items, edges } = part;
-    if (scale < FAR) return this.drawFar(pen, part, scale, look);
+    if (scale < FAR || (scale < SMALL && items.length > MANY)) return this.drawFar(pen, part, scale, look);
     this.drawBoxes(pen, items, scale, look);
     this.drawEdges(pen, edges, scale, look);
+    if (scale >= SMALL) this.drawHeads(pen, items);
     for (const item of items) {
       if (item instanceof NodeItem) this.drawNode(pen, item, scale, look);
       else if (!item.open) this.drawClosed(pen, item, scale, look);
@@ -144,21 +149,19 @@ class Painter {
         radius: 10,
         dash: box.kind === "step" ? [4, 4] : [],
       });
-      if (scale < 0.22) continue;
-      const note = boxNote(this.model, box);
-      pen.text("▾", box.ax + 12, box.ay + 18, { fill: this.ink.soft, size: 12 });
-      pen.text(box.title, box.ax + 28, box.ay + 18, {
-        fill: this.ink.ink,
-        size: 13,
-        weight: 600,
-        most: box.w - 40,
-      });
-      pen.text(note, box.ax + box.w - 14, box.ay + 18, {
-        fill: this.ink.soft,
-        size: 11,
-        align: "right",
-        most: 120,
-      });
+    }
+  }
+  /** The names of open boxes, over the edges that lead into them. */
+  drawHeads(pen, items) {
+    for (const box of items) {
+      if (!(box instanceof BoxItem) || !box.open) continue;
+      const note = boxNote(this.model, box),
+        halo = this.veil(box),
+        y = box.ay + 18;
+      const most = box.w - 56 - pen.width(note, 11);
+      pen.text("▾", box.ax + 12, y, { fill: this.ink.soft, size: 12, halo });
+      pen.text(box.title, box.ax + 28, y, { fill: this.ink.ink, size: 13, weight: 600, most, halo });
+      pen.text(note, box.ax + box.w - 14, y, { fill: this.ink.soft, size: 11, align: "right", halo });
     }
   }
   // Boxes in boxes take turns, so that their edges are seen.
@@ -202,7 +205,6 @@ class Painter {
     const value = this.model.figure(item, look.colouring.figure);
     const state = look.step ? look.step.stateOf(item) : null;
     const fill = state === "later" ? this.ink.paper : look.colouring.fill(value);
-    const strong = state !== "later" && look.colouring.isStrong(value);
     const chosen = look.selected === item,
       marked = look.marked?.has(item.id) || look.path?.has(item.id);
     const edge =
@@ -221,9 +223,10 @@ class Painter {
       radius: node.leaf ? NODE.height / 2 : 7,
       dash: state === "waiting" && !chosen ? [4, 3] : [],
     });
-    if (scale < 0.3) return;
-    const ink = faded ? this.ink.soft : strong ? "#ffffff" : this.ink.ink;
-    const soft = faded ? this.ink.faint : strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
+    if (scale < SMALL) return;
+    const [ink, soft] = faded
+      ? [this.ink.soft, this.ink.faint]
+      : look.colouring.inksOn(state === "later" ? null : value);
     const x = item.ax + item.w / 2;
     pen.text(nodeTitle(this.model, item), x, item.ay + 15, {
       fill: ink,
@@ -263,7 +266,6 @@ class Painter {
     const value = this.model.figure(box, look.colouring.figure);
     const state = look.step ? look.step.stateOf(box) : null;
     const fill = state === "later" ? this.ink.paper : look.colouring.fill(value);
-    const strong = state !== "later" && look.colouring.isStrong(value);
     const chosen = look.selected === box || state === "now";
     const marked = (look.marked && this.isOn(box, look.marked)) || (look.path && this.isOn(box, look.path));
     const stroke = chosen ? this.ink.accent : marked ? this.ink.warn : this.ink.faint;
@@ -286,9 +288,8 @@ class Painter {
     }
     const w = box.count > 1 ? box.w - 8 : box.w;
     pen.box(box.ax, box.ay, w, height, { fill, stroke, width, radius: 9 });
-    if (scale < 0.22) return;
-    const ink = strong ? "#ffffff" : this.ink.ink,
-      soft = strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
+    if (scale < SMALL) return;
+    const [ink, soft] = look.colouring.inksOn(state === "later" ? null : value);
     pen.text("▸", box.ax + 12, box.ay + 17, { fill: soft, size: 12 });
     pen.text(box.title, box.ax + 28, box.ay + 17, { fill: ink, size: 13, weight: 600, most: w - 40 });
     pen.text(boxNote(this.model, box), box.ax + 28, box.ay + 34, { fill: soft, size: 11, most: w - 40 });

@@ -57,15 +57,29 @@ class CanvasPen {
     c.fillStyle = fill;
     c.fill();
   }
-  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity }) {
+  width(text, size, weight = 400) {
+    this.context.font = `${weight} ${size}px ${FONTS.sans}`;
+    return this.context.measureText(text).width;
+  }
+  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity, halo }) {
     const c = this.context;
     c.font = `${weight} ${size}px ${mono ? FONTS.mono : FONTS.sans}`;
     c.fillStyle = fill;
     c.textAlign = align;
     c.textBaseline = "middle";
-    c.fillText(shortened(c, text, most), x, y);
+    const shown = shortened(c, text, most);
+    if (halo) {
+      c.strokeStyle = halo;
+      c.lineWidth = HALO;
+      c.lineJoin = "round";
+      c.setLineDash([]);
+      c.strokeText(shown, x, y);
+    }
+    c.fillText(shown, x, y);
   }
 }
+
+const HALO = 5; // around text that edges may pass behind
 
 const FONTS = {
   sans: 'system-ui, -apple-system, "Segoe UI", Roboto, Inter, "Noto Sans", "DejaVu Sans", sans-serif',
@@ -88,6 +102,7 @@ class SvgPen {
   constructor() {
     this.parts = [];
     this.context = document.createElement("canvas").getContext("2d"); // to measure text
+    this.width = CanvasPen.prototype.width;
   }
   box(x, y, width, height, { fill = "none", stroke, radius = 6, width: thickness = 1, dash = [] }) {
     this.add("rect", { x, y, width, height, rx: radius, fill, ...this.line(stroke, thickness, dash) });
@@ -101,7 +116,7 @@ class SvgPen {
       `M${r(x)} ${r(y)}` + (Math.abs(y - e) >= Math.abs(x - d) ? "l-3.5-7h7z" : "l7-3.5v7z");
     if (list.length) this.add("path", { d: list.map(head).join(""), fill });
   }
-  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity }) {
+  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity, halo }) {
     const family = mono ? FONTS.mono : FONTS.sans;
     this.context.font = `${weight} ${size}px ${family}`;
     const place = {
@@ -111,7 +126,8 @@ class SvgPen {
       "dominant-baseline": "central",
     };
     const font = { "font-family": family, "font-size": size, "font-weight": weight };
-    this.add("text", { ...place, ...font, fill }, shortened(this.context, text, most));
+    const around = halo && { "paint-order": "stroke", "stroke-linejoin": "round", ...this.line(halo, HALO, []) };
+    this.add("text", { ...place, ...font, ...around, fill }, shortened(this.context, text, most));
   }
   line(stroke, width, dash) {
     if (!stroke) return {};

@@ -143,8 +143,10 @@ function curvesOf({ from, to, again, ends: [a, b] }) {
       ],
     ];
   }
-  if (b.ax > a.ax + a.w && b.ay + b.h < a.ay) return toNextColumn(from, to, a.ax + a.w + GAP.break / 2);
   const box = a.parent;
+  const [, after] = a.lanes,
+    [before] = b.lanes;
+  if (before >= after - 1) return toOtherColumn(from, to, box, after, before);
   const points = [[from.ax + from.w / 2, from.ay + from.h]];
   // Out of a box, past what stands below in it: inside its right border.
   const low = a.ay + a.h,
@@ -163,15 +165,24 @@ function curvesOf({ from, to, again, ends: [a, b] }) {
   });
 }
 
-/** From the foot of a column to the head of the next: up between the two. */
-function toNextColumn(from, to, x) {
-  const x0 = from.ax + from.w / 2,
-    y0 = from.ay + from.h,
-    x1 = to.ax + to.w / 2,
-    y1 = to.ay;
-  return [
-    [x0, y0, x0, y0 + 36, x, y0 + 36, x, y0 - 24],
-    [x, y0 - 24, x, y0 - 60, x, y1 + 60, x, y1 + 24],
-    [x, y1 + 24, x, y1 - 36, x1, y1 - 36, x1, y1],
-  ];
+/** From a column to one further right: by the lane after it, over the top where there are columns between,
+ * and by the lane before the other. */
+function toOtherColumn(from, to, box, after, before) {
+  const [x0, y0] = [from.ax + from.w / 2, from.ay + from.h];
+  const [x1, y1] = [to.ax + to.w / 2, to.ay];
+  const out = box.ax + after,
+    into = box.ax + before;
+  const curves = [[x0, y0, x0, y0 + 18, out, y0 + 18, out, y0 - 10]];
+  let y = y0 - 10;
+  if (into > out + 1) {
+    const top = box.ay + (box.parent ? GAP.head : 0) + 4;
+    const middle = (out + into) / 2;
+    curves.push([out, y, out, y, out, top + 24, out, top + 24]);
+    curves.push([out, top + 24, out, top, out, top, middle, top]);
+    curves.push([middle, top, into, top, into, top, into, top + 24]);
+    y = top + 24;
+  }
+  curves.push([into, y, into, y, into, y1 + 10, into, y1 + 10]);
+  curves.push([into, y1 + 10, into, y1 - 18, x1, y1 - 18, x1, y1]);
+  return curves;
 }

@@ -1,8 +1,9 @@
 """A graph as nested boxes: loops, alike branches, calls of modules, the parts of composites.
 
-Loops are those that `_fold` finds, which knows branches that are alike, too; modules are known
-where `graph.modules` was on. Operations on a composite are done part by part: their nodes were made
-one after another by the same instruction, and none is computed from another.
+Loops are what `_repeats` finds, and branches that are alike, too; modules are those of
+`graph.modules`, or what parameters tell (`_spans`). Operations on a composite are done part by
+part: their nodes were made one after another by the same instruction, and none is computed from
+another.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ._fold import Block, Folder, Item
-from ._layout import Row, Spine, lay_out
 from ._lines import place
 from ._modules import Call, Calls, chain
+from ._repeats import Item, Repeat, repeats
 from ._view import Graph, GraphNode, no_collection
 
 
@@ -28,7 +28,7 @@ class Box:
     other steps or branches, in the same order as ``body``.
     """
 
-    kind: str  # "loop", "branches", "module", "parts" or "composite"
+    kind: str  # "loop", "branches", "module", "told" (a module, too), "parts" or "composite"
     title: str
     items: list[GraphNode | Box] = field(default_factory=list)
     count: int = 1
@@ -45,10 +45,11 @@ def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
     A module that is a single node has no box: its name is in the dict, by the node's number.
     """
     tags: dict[int, str] = {}
+    calls = Calls(graph)
     with no_collection():
-        spines = lay_out(graph)
-        content = _Content(spines).of(spines[: len(graph.roots)])
-    _Modules(Calls()).sort(content)
+        ops = [n for n in graph.nodes if not n.is_leaf]
+        content = _content(repeats(ops, calls.path_of))
+    _Modules(calls).sort(content)
     parts, waiting = _Parts(graph), [content]
     while waiting:
         items = waiting.pop()
@@ -60,7 +61,11 @@ def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
 
 def _without_wrapping(item: GraphNode | Box, tags: dict[int, str]) -> GraphNode | Box:
     only = item.items[0] if isinstance(item, Box) and len(item.items) == 1 else None
-    if not isinstance(item, Box) or item.kind != "module" or not isinstance(only, GraphNode):
+    if (
+        not isinstance(item, Box)
+        or item.kind not in ("module", "told")
+        or not isinstance(only, GraphNode)
+    ):
         return item
     tags[only.index] = item.title.partition("  ")[0]
     return only
@@ -97,62 +102,26 @@ def _root(leaf: GraphNode) -> str:
     return root if root != leaf.label else ""
 
 
-_FEW = 3  # branches that are alike and not yet put into a box
+def _content(items: Iterable[Item]) -> Content:
+    return [item if isinstance(item, GraphNode) else _loop(item) for item in items]
 
 
-class _Content:
-    """Rows and blocks, with what hangs beside them, as nodes and boxes."""
-
-    def __init__(self, spines: list[Spine]) -> None:
-        self._folder = Folder()
-        self._folded = self._folder.fold_all(spines)
-
-    def of(self, tops: Iterable[Spine]) -> Content:
-        """What stands in some spines; without recursion, for branches may nest deep."""
-        content: Content = []
-        waiting: list[tuple[Content, list[Item]]] = [
-            (content, [item for s in tops for item in self._folded[id(s)]])
-        ]
-        while waiting:
-            into, items = waiting.pop()
-            stack: list[Item] = list(reversed(items))
-            while stack:
-                item = stack.pop()
-                if isinstance(item, Block):
-                    box = _loop(item)
-                    into.append(box)
-                    waiting.append((box.items, item.items))
-                elif isinstance(item, Row):
-                    if not item.node.is_leaf:
-                        into.append(item.node)
-                    for alike in reversed(self._alike(item.branches)):
-                        if len(alike) > _FEW:
-                            box = _branches(alike)
-                            into.append(box)
-                            waiting.append((box.items, self._folded[id(alike[0])]))
-                        else:
-                            for spine in reversed(alike):
-                                stack.extend(reversed(self._folded[id(spine)]))
-        return content
-
-    def _alike(self, branches: Sequence[Spine]) -> list[list[Spine]]:
-        groups: dict[int, list[Spine]] = {}
-        for spine in branches:
-            groups.setdefault(self._folder.likeness(spine), []).append(spine)
-        return list(groups.values())
+def _loop(repeat: Repeat) -> Box:
+    newest, *others = repeat.steps
+    kind, what = ("loop", "loop") if _goes_on(repeat) else ("branches", "alike")
+    box = Box(kind, _lines(what, newest), [], repeat.count, newest, others)
+    box.items = _content(repeat.items)
+    return box
 
 
-def _branches(spines: list[Spine]) -> Box:
-    """Inputs of one op that were computed in the same way."""
-    nodes = [_nodes(spine.rows) for spine in spines]
-    return Box("branches", _lines("alike", nodes[0]), [], len(spines), nodes[0], nodes[1:])
-
-
-def _loop(block: Block) -> Box:
-    period = len(block.rows) // block.count
-    steps = [_nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)]
-    alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
-    return Box("loop", _lines("loop", steps[0]), [], block.count, steps[0], alike)
+def _goes_on(repeat: Repeat) -> bool:
+    """Whether the newest step is computed from others, or is one of several beside one another."""
+    first, last = repeat.steps[-1][-1].index, repeat.steps[0][-1].index
+    return any(
+        first <= child.index < last and not child.is_leaf
+        for node in repeat.steps[0]
+        for child in node.inputs
+    )
 
 
 def _lines(what: str, nodes: Sequence[GraphNode]) -> str:
@@ -164,22 +133,6 @@ def _lines(what: str, nodes: Sequence[GraphNode]) -> str:
     lines = [line for name, line in sources if name == file]
     last = f"–{max(lines)}" if max(lines) > min(lines) else ""
     return f"{what}  {place((file, min(lines)))}{last}"
-
-
-def _nodes(items: Sequence[Item]) -> list[GraphNode]:
-    """All nodes of some rows, those of every repetition of blocks and of branches included."""
-    found: list[GraphNode] = []
-    stack = list(reversed(items))
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Block):
-            stack.extend(reversed(item.rows))
-            continue
-        if not item.node.is_leaf:
-            found.append(item.node)
-        for spine in reversed(item.branches):
-            stack.extend(reversed(spine.rows))
-    return found
 
 
 class _Modules:
@@ -205,7 +158,7 @@ class _Modules:
             for call in self._chain(item)[depth:]:
                 box = made.get(id(call))
                 if box is None:
-                    box = made[id(call)] = Box("module", _title(call))
+                    box = made[id(call)] = Box("told" if call.is_told else "module", _title(call))
                     into.append(box)
                 into = box.items
             into.append(item)

@@ -91,13 +91,13 @@ class Folder:
     def _pass(
         self, items: list[Item], exact: list[int], alike: list[int]
     ) -> tuple[list[Item], list[int], list[int]]:
-        following = _next_equal(exact)
+        following = next_equal(exact)
         new_items: list[Item] = []
         new_exact: list[int] = []
         new_alike: list[int] = []
         i = 0
         while i < len(items):
-            period, count = _repetition(i, exact, following)
+            period, count = repetition(i, exact, following)
             if not period:
                 new_items.append(items[i])
                 new_exact.append(exact[i])
@@ -120,23 +120,26 @@ class Folder:
         return new_items, new_exact, new_alike
 
 
-def _next_equal(ids: list[int]) -> list[int]:
-    """Where each number occurs next; the length of the list if nowhere."""
-    following = [len(ids)] * len(ids)
+def next_equal(ids: list[int]) -> list[int]:
+    """Where each number occurs next; far behind the end of the list if nowhere."""
+    nowhere = 2 * len(ids)
+    following = [nowhere] * len(ids)
     last: dict[int, int] = {}
     for i in range(len(ids) - 1, -1, -1):
-        following[i] = last.get(ids[i], len(ids))
+        following[i] = last.get(ids[i], nowhere)
         last[ids[i]] = i
     return following
 
 
-def _repetition(i: int, ids: list[int], following: list[int]) -> tuple[int, int]:
+def repetition(
+    i: int, ids: list[int], following: list[int], longest: int | None = None
+) -> tuple[int, int]:
     """Period and count of the repetition that starts at ``i``; period 0 if none is worth it."""
     j = i
     for _ in range(_CANDIDATES):
         j = following[j]
         period = j - i
-        if j + period > len(ids):
+        if j + period > len(ids) or (longest is not None and period > longest):
             break
         # The ends first: most candidates fail there, without a copy of the part between.
         if ids[j - 1] != ids[j + period - 1] or ids[i:j] != ids[j : j + period]:

@@ -12,9 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
+
+if TYPE_CHECKING:
+    from ._view import Graph, GraphNode
 
 
 @dataclass(slots=True)
@@ -26,6 +29,7 @@ class Call:
     first: int
     last: int = 0
     parent: Call | None = None
+    is_told: bool = False  # by the parameters that nodes read, not recorded
 
 
 _calls: list[Call] = []  # of the newest recording, in the order in which they began
@@ -33,10 +37,11 @@ _calls: list[Call] = []  # of the newest recording, in the order in which they b
 
 @contextmanager
 def modules() -> Iterator[None]:
-    """Remember which module made which nodes, so that graphs show modules as boxes.
+    """Remember which module made which nodes, so that graphs show each call as a box.
 
     Graphs that are shown later, too, until it is called again. It keeps a few numbers per call of
-    a module, and costs nothing outside.
+    a module, and costs nothing outside. Without it, pages show modules from the first node that
+    reads their parameters to the last.
 
     Examples
     --------
@@ -87,14 +92,30 @@ class _Running(threading.local):
 
 
 class Calls:
-    """The table, for questions: which call made a node."""
+    """The table, for questions: which call made a node.
 
-    def __init__(self) -> None:
+    Of a graph whose calls were not recorded, what its parameters tell.
+    """
+
+    def __init__(self, graph: Graph | None = None) -> None:
         self._calls = [c for c in _calls if c.last >= c.first]
         self._first = [c.first for c in self._calls]
+        if graph is not None and not (self._calls and any(map(self._path_of_op, graph.nodes))):
+            from ._spans import spans
+
+            self._calls = spans(graph)
+            self._first = [c.first for c in self._calls]
+
+    def _path_of_op(self, node: GraphNode) -> str:
+        return "" if node.is_leaf else self.path_of(node)
 
     def __bool__(self) -> bool:
         return bool(self._calls)
+
+    def path_of(self, node: GraphNode) -> str:
+        """The path of the module that made a node; empty where that is not known."""
+        call = self.innermost(node.node) if self._calls else None
+        return call.path if call else ""
 
     def innermost(self, node: _core.Node) -> Call | None:
         """The innermost call that was under way when the node was made."""

@@ -12,13 +12,21 @@ from typing import Any
 from adjoint._core import Tensor
 
 
-def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> dict[int, str]:
+class Names(dict[int, str]):
+    """Names of tensors by their id, and the models that some are called after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models: dict[str, Any] = {}
+
+
+def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> Names:
     """Names of tensors by their id: those given, else variables of a function and its module.
 
     What no variable holds itself is called after the composite or the model that does:
     ``state.velocity``, ``net.0.weight``.
     """
-    found: dict[int, str] = {}
+    found = Names()
     if names is not None:
         for name, value in names.items():
             if not isinstance(value, Tensor):
@@ -41,12 +49,19 @@ def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) ->
         if _may_be_composite(value):
             for path, tensor in _parts(name, value):
                 found.setdefault(id(tensor), path)
-    nn = sys.modules.get("adjoint.nn")  # no model without it
-    for name, value in values if nn else ():
-        if isinstance(value, nn.Module):  # type: ignore[union-attr]
-            for path, parameter in value.named_parameters():
-                found.setdefault(id(parameter), f"{name}.{path}")
+    for name, model in _models(values):
+        found.models.setdefault(name, model)
+        for path, parameter in model.named_parameters():
+            found.setdefault(id(parameter), f"{name}.{path}")
     return found
+
+
+def _models(values: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The variables that are models; parts of others, such as the variable of a loop, come last."""
+    nn = sys.modules.get("adjoint.nn")  # no model without it
+    models = [item for item in values if nn is not None and isinstance(item[1], nn.Module)]
+    inner = {id(part) for _, model in models for part in model.modules() if part is not model}
+    return sorted(models, key=lambda item: id(item[1]) in inner)
 
 
 def _local_variables(frame: FrameType) -> list[tuple[str, Any]]:

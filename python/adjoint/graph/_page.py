@@ -66,7 +66,7 @@ class _Data:
         whole = len(graph) <= _ALL
         self.shown = [n for n in graph.nodes if whole or n.index not in self.stands_for]
         self.place = {n.index: at for at, n in enumerate(self.shown)}
-        self.calls = Calls()
+        self.calls = Calls(graph)
         self.kinds: dict[Any, int] = {}
         self.files: dict[str, int] = {}
         self.code: list[dict[str, Any]] = []
@@ -134,18 +134,26 @@ class _Data:
     def _figures(self, steps: Sequence[Step] | None) -> dict[str, Any]:
         """What each node shown keeps, for itself and for those it stands for."""
         size = len(self.shown)
-        many, total = [0] * size, [0] * size
+        many, total, own = [0] * size, [0] * size, [0] * size
         place, stands_for = self.place, self.stands_for
-        for n in self.graph.nodes:
+        # Memory that several nodes keep counts where it was kept first, that of leaves nowhere.
+        known = {_core._storage(leaf.node.variable)[0] for leaf in self.graph.leaves}
+        for n in reversed(self.graph.nodes):
             at = place.get(n.index)
+            shown = at is not None
             if at is None:
                 at = place[stands_for[n.index]]
             many[at] += 1
-            if n.held:
-                total[at] += n.saved_bytes
+            for start, whole, _ in n.held:
+                if start not in known:
+                    known.add(start)
+                    total[at] += whole
+                    if shown:
+                        own[at] += whole
         stands = [self.place[self.stands_for.get(n.index, n.index)] for n in self.shown]
         figures: dict[str, Any] = {
-            "bytes": [n.saved_bytes for n in self.shown],
+            "bytes": own,
+            "shared": [max(0, n.saved_bytes - own[at]) for at, n in enumerate(self.shown)],
             "many": many,
             "total": total,
             "stands": stands,
@@ -209,6 +217,8 @@ class _Data:
             found["count"] = item.count
             if len(self.shown) == len(self.graph):
                 found["others"] = [[self.place[n.index] for n in nodes] for nodes in item.others]
+                if len(item.body) > len(item.items):  # some of it is in boxes
+                    found["newest"] = [self.place[n.index] for n in item.body]
         return found
 
     def _outside(self) -> list[int]:

@@ -20,6 +20,8 @@ from adjoint import _core
 from adjoint._core import Node, Tensor
 
 from ._lines import Source, place
+from ._names import Names
+from ._spans import Owner, owners
 
 Shape = tuple[int, ...]
 
@@ -202,11 +204,13 @@ class Graph:
         outputs: list[GraphNode],
         title: str,
         whole: Sequence[GraphNode] = (),
+        modules: Mapping[str, Owner] | None = None,
     ) -> None:
         self.nodes = nodes
         self._whole = whole or nodes  # what this is a part of: nodes hold their parents weakly
         self.outputs = outputs
         self._title = title
+        self._modules = modules or {}  # that the leaves' names begin with
 
     @cached_property
     def _members(self) -> set[int]:
@@ -317,7 +321,7 @@ class Graph:
         ]
         members = {id(n) for n in kept}
         outputs = [n for n in self.outputs if id(n) in members]
-        return Graph(kept, outputs, self._part_title, self._whole)
+        return Graph(kept, outputs, self._part_title, self._whole, self._modules)
 
     def between(self, y: Place, x: Place) -> Graph:
         """The nodes on the paths from ``y`` back to ``x``, both included; empty without a path."""
@@ -336,7 +340,7 @@ class Graph:
                     above[n.index] = 1
                     break
         kept = [n for n in self.nodes if below[n.index] and above[n.index]]
-        return Graph(kept, kept[:1], self._part_title, self._whole)
+        return Graph(kept, kept[:1], self._part_title, self._whole, self._modules)
 
     @property
     def _part_title(self) -> str:
@@ -476,7 +480,11 @@ def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
             n.inputs = tuple({child.index: child for child in inputs}.values())
     wanted = {id(node) for node in outputs}
     tops = {id(n.node): n for n in nodes if id(n.node) in wanted}
-    return Graph(nodes, list({id(n): tops[id(n)] for n in outputs}.values()), title)
+    modules = None
+    if isinstance(labels, Names) and labels.models:
+        modules = owners(labels.models, (n.label for n in nodes if n.is_leaf))
+    tops_in_order = list({id(n): tops[id(n)] for n in outputs}.values())
+    return Graph(nodes, tops_in_order, title, (), modules)
 
 
 @contextmanager

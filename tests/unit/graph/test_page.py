@@ -70,7 +70,7 @@ def test_a_loop_is_a_box_whose_newest_step_stands_for_all(tmp_path: Path) -> Non
     assert [ops(data)[i] for i in box["items"]] == ["tanh", "mv"]
     stands = data["node"]["stands"]
     assert {stands[i] for step in box["others"] for i in step} == set(box["items"])
-    assert sum(data["node"]["total"]) == sum(n.saved_bytes for n in ad.graph(loop(10)))
+    assert sum(data["node"]["total"]) == ad.graph(loop(10)).saved_bytes
 
 
 def test_branches_that_are_alike_are_one_box(tmp_path: Path) -> None:
@@ -78,9 +78,32 @@ def test_branches_that_are_alike_are_one_box(tmp_path: Path) -> None:
     y = ad.stack([(x * i).sin() for i in range(20)] + [x.exp()]).sum()
     data = data_of(ad.graph(y).save(tmp_path / "graph.html"))
     (box,) = [item for item in data["tree"] if isinstance(item, dict)]
-    assert (box["kind"], box["count"]) == ("branches", 19)  # one goes on with the trunk
+    assert (box["kind"], box["count"]) == ("branches", 20)
     assert [ops(data)[i] for i in box["items"]] == ["sin", "mul"]
-    assert sorted(len(step) for step in box["others"]) == [2] * 18
+    assert [len(step) for step in box["others"]] == [2] * 19
+
+
+def test_a_loop_is_found_whatever_its_steps_compute_from_what(tmp_path: Path) -> None:
+    k = ad.tensor(2.0, requires_grad=True)
+    a, b = ad.ones(3), ad.ones(2, 3) * k
+    b = b.exp()
+    for _ in range(6):
+        a, b = (b * k).sum(0), b + a  # each goes on with the other
+        for _ in range(4):
+            b = b.sin() * 2
+    data = data_of(ad.graph(a.sum() + b.sum()).save(tmp_path / "graph.html"))
+    (outer,) = [item for item in data["tree"] if isinstance(item, dict)]
+    assert (outer["kind"], outer["count"]) == ("loop", 6)
+    (inner,) = [item for item in outer["items"] if isinstance(item, dict)]
+    assert (inner["kind"], inner["count"]) == ("loop", 4)
+    weights = [ad.ones(3, requires_grad=True) for _ in range(5)]
+    for count in (3, 5):  # steps with leaves of their own
+        y = ad.ones(3)
+        for w in weights[:count]:
+            y = (y * w).sin()
+        data = data_of(ad.graph(y.sum()).save(tmp_path / "graph.html"))
+        found = [box["count"] for box in data["tree"] if isinstance(box, dict) and "count" in box]
+        assert found == [5] * (count == 5)
 
 
 def test_above_a_size_the_newest_step_has_the_sums_of_all(
@@ -134,7 +157,7 @@ class Inner(nn.Module):
         self.lin = nn.Linear(2, 2)
 
     def forward(self, x: Any) -> Any:
-        return self.lin(x).tanh() * 2
+        return self.lin(x * 3).tanh() * 2
 
 
 class Outer(nn.Module):
@@ -164,7 +187,48 @@ def test_modules_are_nested_boxes_of_their_calls(tmp_path: Path) -> None:
     assert sorted(data["node"]["tag"].values()) == ["lin", "lin"]
     with ad.graph.modules():
         pass
-    assert titles(data_of(graph.save(tmp_path / "graph.html"))["tree"]) == []
+    assert graph.nodes[-2].module == ""
+
+
+def test_modules_that_were_not_recorded_are_told_by_their_parameters(tmp_path: Path) -> None:
+    """To the same boxes, with what of `forward` is before and after the parameters."""
+    net, lists = Outer(), nn.ModuleList([Inner() for _ in range(3)])
+    shared = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+
+    def graph() -> ad.graph.Graph:
+        y = net(ad.ones(3, 2)) * 3
+        for layer in lists:
+            y = layer(y)
+        return ad.graph((shared(y) - shared(y.exp())).sum())
+
+    data = data_of(graph().save(tmp_path / "graph.html"))
+    assert titles(data["tree"]) == [
+        ("shared  Sequential", []),
+        ("2  Inner", []),
+        ("1  Inner", []),
+        ("0  Inner", []),
+        ("net  Outer", [("second  Inner", []), ("first  Inner", [])]),
+    ]
+    boxes = {box["title"]: box for box in data["tree"] if isinstance(box, dict)}
+    assert [ops(data)[i] for i in boxes["2  Inner"]["items"]] == [
+        "mul",
+        "tanh",
+        "_linear_bias",
+        "mul",
+    ]
+    nodes = [i for i in boxes["net  Outer"]["items"] if isinstance(i, int)]
+    assert [ops(data)[i] for i in nodes] == ["exp", "add"]
+    with ad.graph.modules():
+        recorded = ad.graph(net(ad.ones(3, 2)))
+    (outer,) = [
+        b for b in data_of(recorded.save(tmp_path / "g.html"))["tree"] if isinstance(b, dict)
+    ]
+    assert titles([outer]) == [("Outer", titles(boxes["net  Outer"]["items"]))]
+    with ad.graph.modules():
+        pass
+    named = {"weight": shared[0].weight}  # nothing is known of models by other names
+    data = data_of(ad.graph(shared(ad.ones(2)), named).save(tmp_path / "g.html"))
+    assert titles(data["tree"]) == []
 
 
 def test_an_error_in_a_module_does_not_disturb_later_calls() -> None:
