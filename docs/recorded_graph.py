@@ -44,7 +44,7 @@ def places(nodes: list[Any]) -> dict[Any, tuple[float, float]]:
 
 def in_order(graph: Any) -> list[Any]:
     """The nodes of a graph, each before its inputs."""
-    waiting = {node: 0 for node in graph.nodes}
+    waiting = dict.fromkeys(graph.nodes, 0)
     for node in graph.nodes:
         for source in set(node.inputs):
             waiting[source] += 1
@@ -65,7 +65,7 @@ def label(node: Any) -> str:
 
 
 def draw(namespace: dict[str, Any], target: Path) -> bool:
-    """Draw the graph of the last result among the variables; False if there is none, or a large one."""
+    """Draw the graph of the last result; False if there is none, or if it is large."""
     from matplotlib.figure import Figure
 
     found = result(namespace)
