@@ -1,7 +1,8 @@
 """The pictures of the gallery: examples that take ``--save FOLDER`` are run with it.
 
 Used by conf.py. sphinx-gallery finds figures of pyplot by itself; our examples draw without it, and
-what they write is shown. An example that draws nothing has its first lines for a thumbnail.
+what they write is shown. Of an example that draws nothing the graph that it recorded is drawn; if
+that is large, its first lines are the thumbnail.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Examples that need a compiler, a second process or minutes are shown and not run.
-RUN = r"^(?!.*(c_library|fortran|executable|million_steps|two_workers|composite_to_)).*\.py$"
+import recorded_graph
+
+# Examples that need a compiler are shown where there is none, and run where there is one.
+_COMPILERS = {"c_library": "cc", "fortran": "gfortran", "executable": "cc"}
+_SKIPPED = [name for name, command in _COMPILERS.items() if shutil.which(command) is None]
+RUN = rf"^(?!.*({'|'.join(_SKIPPED)})).*\.py$" if _SKIPPED else r"\.py$"
 _FOLDER = Path(tempfile.gettempdir()) / "adjoint-gallery"
 
 
@@ -54,8 +59,11 @@ class Scraper:
             shutil.move(picture, target)
             shown.append(str(target))
         if not shown and not len(block_vars["image_path_iterator"]):
-            # Not in `shown`: it becomes the thumbnail and does not stand on the page.
-            _card(block[1], Path(next(block_vars["image_path_iterator"])))
+            target = Path(next(block_vars["image_path_iterator"]))
+            if recorded_graph.draw(block_vars["example_globals"], target):
+                shown.append(str(target))
+            else:  # not in `shown`: it becomes the thumbnail and does not stand on the page
+                _card(block[1], target)
         return figure_rst(shown, gallery_conf["src_dir"])  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:

@@ -33,10 +33,10 @@ def shown(t: ad.Tensor) -> str:
 
 
 def main() -> None:
-    figure = Figure(figsize=(9.6, 2.1), dpi=150)
+    figure = Figure(figsize=(7.6, 1.9), dpi=180)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(-0.45, 4.35)
+    axes.set_xlim(-1.05, 3.4)
     axes.set_ylim(-0.78, 0.68)
     for place, (name, value, gradient) in enumerate(numbers()):
         box = {"boxstyle": "round,pad=0.55", "facecolor": "white", "edgecolor": GREY}
@@ -51,8 +51,8 @@ def main() -> None:
             axes.annotate(
                 "", (place - 0.73, -0.12), (place - 0.27, -0.12), arrowprops=arrow | {"color": RED}
             )
-    axes.text(3.32, 0.42, "values, computed\nand recorded", color=BLUE, size=9, va="center")
-    axes.text(3.32, -0.5, "gradients of the result,\nby backward()", color=RED, size=9, va="center")
+    for height, text, colour in ((0.42, "values", BLUE), (-0.55, "gradients", RED)):
+        axes.text(-0.98, height, text, color=colour, size=12, style="italic")
     figure.savefig(Path(__file__).with_name("front.png"))
 
 

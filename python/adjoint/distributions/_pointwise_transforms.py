@@ -102,7 +102,7 @@ class TanhTransform(Pointwise):
 
 
 class AbsTransform(Pointwise):
-    """y = |x|. Two values have one image; the inverse gives the positive one."""
+    """``y = |x|``. Two values have one image; the inverse gives the positive one."""
 
     codomain = constraints.positive
     bijective = False

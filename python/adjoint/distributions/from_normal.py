@@ -29,7 +29,7 @@ __all__ = ["Gumbel", "HalfCauchy", "HalfNormal", "LogNormal", "LogisticNormal"]
 
 
 class _Folded(LocationScale, TransformedDistribution):
-    """|x| of an x that is symmetric about 0: twice its density, on positive numbers."""
+    """``|x|`` of an x that is symmetric about 0: twice its density, on positive numbers."""
 
     scale = Parameter(constraints.positive)
     support = constraints.nonnegative
@@ -59,7 +59,7 @@ class _Folded(LocationScale, TransformedDistribution):
 
 
 class HalfNormal(_Folded):
-    """The distribution of |x|, x normal with mean 0 and standard deviation `scale`."""
+    """The distribution of ``|x|``, x normal with mean 0 and standard deviation `scale`."""
 
     whole = Normal
     standard_mean = math.sqrt(2 / math.pi)
@@ -68,7 +68,7 @@ class HalfNormal(_Folded):
 
 
 class HalfCauchy(_Folded):
-    """The distribution of |x|, x of Cauchy's distribution about 0; its mean is infinite."""
+    """The distribution of ``|x|``, x of Cauchy's distribution about 0; its mean is infinite."""
 
     whole = Cauchy
     standard_mean = math.inf

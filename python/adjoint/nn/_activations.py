@@ -173,7 +173,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """Input / (1 + |input|)."""
+    """``input / (1 + |input|)``."""
     return input / (ad.abs(input) + 1)
 
 

@@ -96,7 +96,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Mean (or sum) of |input - target|."""
+    """Mean (or sum) of ``|input - target|``."""
     reduction = _differing("l1_loss", input, target, size_average, reduce, reduction)
     if weight is not None:
         return _weighted((input - target).abs(), weight, reduction)
@@ -121,7 +121,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """difference² / (2 beta) below `beta`, |difference| - beta / 2 above."""
+    """``difference² / (2 beta)`` below `beta`, ``|difference| - beta / 2`` above."""
     reduction = _differing("smooth_l1_loss", input, target, size_average, reduce, reduction)
     return _core.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
@@ -133,7 +133,7 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """difference² / 2 below `delta`, delta * (|difference| - delta / 2) above."""
+    """``difference² / 2`` below `delta`, ``delta * (|difference| - delta / 2)`` above."""
     _differing("huber_loss", input, target)
     if weight is None:
         return _core.huber_loss(input, target, reduction=reduction, delta=delta)

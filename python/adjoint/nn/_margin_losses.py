@@ -227,7 +227,7 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin + |anchor - positive| - |anchor - negative|), by the p-norm.
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)``, by the p-norm.
 
     With `swap`, the second distance is that of positive and negative where that is smaller.
     """

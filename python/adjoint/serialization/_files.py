@@ -45,7 +45,7 @@ def save(
     Parameters
     ----------
     obj
-        Tensors, parameters, ``state_dict()``s, containers, numbers, strings, NumPy arrays, paths,
+        Tensors, parameters, state dicts, containers, numbers, strings, NumPy arrays, paths,
         enums, dataclasses, nested; and everything else that can be pickled, modules among them.
     f
         A path, or an object with ``write``. If the name ends in ``.safetensors``, the format is

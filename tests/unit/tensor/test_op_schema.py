@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.gen_reference import block, signature
+from adjoint import _core
+from tools.gen_reference import block, public, signature
 from tools.gen_stubs import named_tuples, op_members
 from tools.op_schema import arguments_of
+from tools.reference_rooms import find
 
 
 def argument(name: str, kind: str = "Tensor", default: str | None = None, kw: bool = False) -> Any:
@@ -66,3 +68,10 @@ def test_reference_block_names_every_form() -> None:
     text = block(entry("sin", INPUT, inplace=True, aliases=["sine"]))
     assert "adjoint.sin(input)" in text
     assert "Also: `adjoint.sine`, `Tensor.sin`, `Tensor.sin_`." in text
+
+
+def test_reference_has_names_that_programs_can_write() -> None:
+    names = [e["name"] for e in _core.op_table() if e["function"] and e["name"][0] != "_"]
+    assert "adjoint.linalg.solve" in map(public, names)
+    for name in names:
+        assert callable(find(public(name)))

@@ -131,7 +131,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_MarginLoss):
-    """max(0, margin + |anchor - positive| - |anchor - negative|)."""
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
 
     def __init__(
         self,

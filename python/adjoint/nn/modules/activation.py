@@ -226,7 +226,7 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """``x / (1 + |x|)``."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)

@@ -49,7 +49,7 @@ __all__ = [
 
 
 class L1Loss(_Loss):
-    """Mean (or sum) of |input - target|."""
+    """Mean (or sum) of ``|input - target|``."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
