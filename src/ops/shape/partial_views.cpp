@@ -76,6 +76,34 @@ Tensors all_grads(C c, int64_t n) {
   return gs;
 }
 
+// The axes of a tensor as they lie in memory, the outermost first, where that is another order than
+// theirs; otherwise nothing.
+Value memory_order(T t) {
+  if (t.contiguous() || !is_dense(t.shape(), t.strides())) return {};
+  Dims order;
+  for (int k = 0; k < t.ndim(); ++k) order.push_back(k);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return t.stride(a) > t.stride(b); });
+  return order;
+}
+
+// The gradients of all entries of an axis as one tensor that lies in memory as the tensor did. The
+// views that made that of a contiguous one (heads of attention, by permute and unbind) can then be
+// undone without a copy.
+Tensor stack_in_order(Tensors grads, int axis, const Dims& order) {
+  Dims others, inverse(order);
+  int64_t place = 0;
+  for (int k = 0; k < order.size(); ++k) {
+    inverse[static_cast<int>(order[k])] = k;
+    if (order[k] == axis)
+      place = k;
+    else
+      others.push_back(order[k] - (order[k] > axis));
+  }
+  for (Tensor& g : grads) g = op<"permute">(g, others);
+  return op<"permute">(op<"stack">(std::move(grads), place), inverse);
+}
+
 void join_parts(C c, Tensor* grads) {
   Dims sizes = c.kept().ints();
   Tensors gs = all_grads(c, sizes.size());
@@ -137,13 +165,18 @@ static const Op& unbind_ =
             look_for_signals(signals, t, axis);
             out[i] = selected(t, axis, static_cast<int64_t>(i), true);
           }
+          c.kept = memory_order(t);
           return out;
         })
         .vjp(nothing,
              [](C c, Tensor* grads) {
                Span shape = c.shape(0);
                int axis = wrap_dim(c.in(1).integer(), shape.n);
-               grads[0] = op<"stack">(all_grads(c, shape[axis]), axis);
+               Tensors gs = all_grads(c, shape[axis]);
+               if (c.kept().is_none())
+                 grads[0] = op<"stack">(gs, axis);
+               else
+                 grads[0] = stack_in_order(std::move(gs), axis, c.kept().ints());
              })
         .linear()
         .multi_view()

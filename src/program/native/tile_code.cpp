@@ -142,8 +142,22 @@ class TileCode {
   std::string load(size_t place) {
     const Place& p = f_.places[place];
     if (!repeated_[place].empty()) return repeated_[place];
-    std::string found = vectors_->load(p.dtype, pointer(place), step(p), mask_);
+    std::string at = pointer(place);
+    if (is_stream(p)) fetch_ahead(at);
+    std::string found = vectors_->load(p.dtype, at, step(p), mask_);
     return vectors_->as_dtype(found, p.dtype, p.wanted);
+  }
+  // A large tensor in whole vectors. Processors fetch ahead by themselves, but not beyond a page of
+  // memory, and start anew in each.
+  bool is_stream(const Place& p) const {
+    constexpr int64_t kFar = 512 << 10;  // bytes: beyond the inner caches
+    const auto item = static_cast<int64_t>(item_size(p.dtype));
+    return extent_ == Extent::Range && mask_.empty() && step(p) == item && f_.numel * item >= kFar;
+  }
+  void fetch_ahead(const std::string& at) {
+    constexpr int64_t kDistance = 4096;  // bytes; what is not there does no harm
+    std::string later = code_.value("getelementptr i8, ptr ", at, ", i64 ", kDistance);
+    code_.line("call void @llvm.prefetch.p0(ptr ", later, ", i32 0, i32 3, i32 1)");
   }
   void store(size_t place, const std::string& v) {
     const Place& p = f_.places[place];

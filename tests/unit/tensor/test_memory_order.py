@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint as ad
@@ -113,3 +114,19 @@ def test_formats_that_do_not_fit_are_refused() -> None:
         ad.empty(2, 3, memory_format=ad.preserve_format)
     with pytest.raises(TypeError, match=r"must be torch\.memory_format, not str"):
         x.clone(memory_format="torch.channels_last")
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("axes", [(2, 0, 1), (1, 0, 2), (0, 1, 2)])
+def test_gradients_of_unbind_lie_as_the_tensor_does(axes: tuple[int, ...], dim: int) -> None:
+    """So that the views which lead to it from a contiguous tensor are undone without a copy."""
+    x = ad.randn(3, 4, 5, requires_grad=True)
+    seen = x.permute(*axes)
+    seen.retain_grad()
+    parts = seen.unbind(dim)
+    weights = [ad.randn(*part.shape) for part in parts]
+    used = list(zip(parts, weights, strict=True))[1:]  # the first gets no gradient
+    sum((part * w).sum() for part, w in used).backward()
+    expected = np.stack([np.zeros(weights[0].shape), *(w.numpy() for _, w in used)], axis=dim)
+    assert seen.grad is not None and seen.grad.stride() == seen.stride()
+    np.testing.assert_array_equal(seen.grad.numpy(), expected)
