@@ -1,4 +1,4 @@
-"""Negations that other loops do, and loops that run once for all tiles: no bit changes."""
+"""Arithmetic with rows and numbers, some of which is the same in every tile and done once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHAPES = ((5,), (700,), (33, 40), (60, 100), (3, 20, 90))
 
 
 def with_zeros(seed: int, *shape: int, dtype: ad.dtype) -> ad.Tensor:
-    """Draw numbers of which a third are zeros of either sign."""
+    """Draw numbers of which some are zeros, of either sign."""
     t = uniform(seed, *shape, dtype=dtype)
-    t[t.abs() < 0.17] = 0.0
+    t[t.abs() < 0.3] = 0.0
     return t * ad.where(uniform(seed + 50, *shape, dtype=dtype) < 0, -1.0, 1.0)
 
 
@@ -44,7 +44,7 @@ def arithmetic(rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_signs_are_taken_by_sums_and_scaled_products(seed: int) -> None:
+def test_what_all_tiles_share(seed: int) -> None:
     rng = random.Random(seed)
     f, shape = arithmetic(rng), rng.choice(SHAPES)
     dtype = rng.choice([ad.float32, ad.float32, ad.float64])
