@@ -60,6 +60,28 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
+// One element of an operand from outside as often as loops read it: filled in again when it has changed,
+// which numbers that a loop's steps share do not.
+struct Filled {
+  int read;        // of the instruction
+  int64_t offset;  // in bytes
+  DType from, to;
+  int64_t count = 0;
+  char* memory = nullptr;
+  bool there = false;
+  char last[16] = {};
+
+  bool is_of(int r, const Place& p) const {
+    return read == r && offset == p.offset && from == p.dtype && to == p.wanted;
+  }
+  void refresh(const char* element) {
+    if (there && std::memcmp(last, element, item_size(from)) == 0) return;
+    std::memcpy(last, element, item_size(from));
+    copy_run(memory, static_cast<int64_t>(item_size(to)), to, last, 0, from, count);
+    there = true;
+  }
+};
+
 // Small pieces of memory wait for so many parts before they are used again: machine code does
 // neighbours side by side, and what one reads another must not write.
 constexpr size_t kWaits = 2048;  // bytes
@@ -67,6 +89,7 @@ constexpr size_t kNeighbours = 8;
 constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
 constexpr int64_t kVector = 16;         // elements of a cache line, or of two
 constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
+constexpr size_t kMostFilled = 64;      // elements from outside that have room of their own
 constexpr int64_t kFewCalls = 8;        // of a kernel for one sum
 constexpr size_t kMostLoops = 1 << 15;  // of a block, from which on tiles share theirs
 
@@ -82,6 +105,7 @@ class Block final : public FusedLoops {
     for (const Patch& p : patches_)
       pointers_[p.at] =
           registers[p.written ? i.writes[p.index] : i.reads[p.index].reg]->data + p.offset;
+    for (Filled& f : filled_) f.refresh(registers[i.reads[f.read].reg]->data + f.offset);
     for (const BoundLoop& s : loops_) s.loop(s.arguments, s.n);
     if (may_fault_) check_division(!take_integer_fault());
   }
@@ -103,6 +127,7 @@ class Block final : public FusedLoops {
   native::BlockPlan plan_;
   NativeParts native_;
   std::shared_ptr<void> owner_;  // of machine code
+  mutable std::vector<Filled> filled_;
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
@@ -151,8 +176,8 @@ class BlockBuilder {
  private:
   // A pointer, before the memory is there.
   struct Pointer {
-    enum { Local, Scratch, Number, Fixed } kind = Local;
-    size_t offset = 0;  // of a number: which; of what is fixed: the address
+    enum { Local, Scratch, Number, Filled, Fixed } kind = Local;
+    size_t offset = 0;  // of a number, or what is filled: which; of what is fixed: the address
   };
   // What is known of a register.
   struct Known {
@@ -248,6 +273,8 @@ class BlockBuilder {
   }
   void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
   void scratch(const TileLoops& f, uint32_t tile, int64_t offset = 0) {
+    if (auto filled = filled_tiles_.find(tile); filled != filled_tiles_.end())
+      return pointers_.push_back({Pointer::Filled, filled->second});
     pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes() + static_cast<size_t>(offset)});
   }
   void number(const TileLoops::Number& n, int64_t count) {
@@ -451,8 +478,10 @@ class BlockBuilder {
       return add_tiles_together(part);
     scratch_bytes_ = std::max(scratch_bytes_, f.tiles * f.tile_bytes());
     const Range first{0, std::min(f.tile, f.numel)};
+    filled_tiles_.clear();
     for (uint32_t k = 0; k < f.places.size(); ++k) {
-      if (f.places[k].way == Way::Repeated) add_moving(repeat_loop, part, k, first);
+      if (f.places[k].way == Way::Repeated && !is_filled(f.places[k], first.count()))
+        add_moving(repeat_loop, part, k, first);
       if (f.places[k].way == Way::Again) add_moving(move_loop, part, k, first);
     }
     for (size_t k = 0; k < f.once; ++k) add_loop(f, f.actions[k].loop, arguments_of(f, k), first);
@@ -462,6 +491,21 @@ class BlockBuilder {
       add_tile(part, tile);
       at = tile.end;
     }
+  }
+
+  // Whether the tile of a place that repeats an element is filled before all loops.
+  bool is_filled(const Place& p, int64_t count) {
+    const Known& k = known(p.reg);
+    if (k.outside < 0 || k.written) return false;
+    std::vector<Filled>& all = block_->filled_;
+    auto at = std::ranges::find_if(all, [&](const Filled& f) { return f.is_of(k.outside, p); });
+    if (at == all.end()) {
+      if (all.size() == kMostFilled) return false;
+      at = all.insert(at, {k.outside, p.offset, p.dtype, p.wanted});
+    }
+    at->count = std::max(at->count, count);
+    filled_tiles_[p.tile] = static_cast<size_t>(at - all.begin());
+    return true;
   }
 
   void add_tile(const Part& part, Range tile) {
@@ -571,9 +615,14 @@ class BlockBuilder {
     block_->tilings_.push_back(std::move(tiling));
   }
 
-  // Numbers, then tiles, then values.
+  // What is filled, numbers, then tiles, then values.
   void finish() {
     size_t numbers = 0;
+    std::vector<size_t> filled;
+    for (const Filled& f : block_->filled_) {
+      filled.push_back(numbers);
+      numbers += static_cast<size_t>(whole_lines(f.count * static_cast<int64_t>(item_size(f.to))));
+    }
     for (Constant& c : numbers_) {
       c.offset = numbers;
       numbers += (static_cast<size_t>(c.count) * item_size(c.number.dtype) + 63) / 64 * 64;
@@ -584,10 +633,12 @@ class BlockBuilder {
     memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64;
     for (const Constant& c : numbers_)
       fill_run(memory + c.offset, c.number.dtype, c.number.bytes, c.count);
+    for (size_t k = 0; k < filled.size(); ++k) block_->filled_[k].memory = memory + filled[k];
     block_->pointers_.reserve(pointers_.size());
     for (const Pointer& p : pointers_) {
       block_->pointers_.push_back(p.kind == Pointer::Fixed     ? reinterpret_cast<char*>(p.offset)
                                   : p.kind == Pointer::Number  ? memory + numbers_[p.offset].offset
+                                  : p.kind == Pointer::Filled  ? memory + filled[p.offset]
                                   : p.kind == Pointer::Scratch ? memory + numbers + p.offset
                                                                : memory + tiles_end + p.offset);
     }
@@ -617,6 +668,7 @@ class BlockBuilder {
   std::vector<PlannedLoop> loops_;
   int64_t local_bytes_ = 0;
   size_t scratch_bytes_ = 0;
+  std::map<uint32_t, size_t> filled_tiles_;  // of the part in hand: into what is filled
 };
 
 }  // namespace

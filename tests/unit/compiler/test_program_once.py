@@ -56,3 +56,17 @@ def test_what_all_tiles_share(seed: int) -> None:
         ],
         runs=2,
     )
+
+
+@pytest.mark.parametrize("shape", [(40,), (30, 50), (4, 700)])
+def test_a_number_that_comes_as_a_tensor_may_change(shape: tuple[int, ...]) -> None:
+    numbers = [1.5, 1.5, -0.0, 0.0, float("inf"), 1.5, 2.0]
+
+    def make(run: int) -> list[ad.Tensor]:
+        pair = ad.tensor([numbers[run - 1], 3.0])
+        return [uniform(run, *shape), pair, ad.tensor(numbers[-run], dtype=ad.float64)]
+
+    def f(x: ad.Tensor, pair: ad.Tensor, other: ad.Tensor) -> list[ad.Tensor]:
+        return [x * pair[0] + pair[1], (x - pair[0]) * other, (x + other).sum()]
+
+    check(f, make, runs=len(numbers))
