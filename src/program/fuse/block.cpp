@@ -10,6 +10,8 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "kernels/short_rows.h"
+#include "program/fuse/block_loops.h"
+#include "program/fuse/box_cuts.h"
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 #include "program/native/block_plan.h"
@@ -21,74 +23,10 @@ using Place = TileLoops::Place;
 using Way = TileLoops::Way;
 using Argument = TileLoops::Argument;
 
-// Besides kernels, loops of the block are these. The first of their arguments says what to do.
-struct Moving {
-  std::shared_ptr<TileLoops> tiles;
-  uint32_t place;
-  int64_t start;  // the first position of the tile
-};
-void move_loop(char* const* p, int64_t n) {  // Moving, tile, memory
-  const auto& m = *reinterpret_cast<const Moving*>(p[0]);
-  move(*m.tiles, m.tiles->places[m.place], p[2], m.start, n, p[1]);
-}
-void repeat_loop(char* const* p, int64_t n) {  // the same
-  const auto& m = *reinterpret_cast<const Moving*>(p[0]);
-  const Place& place = m.tiles->places[m.place];
-  copy_run(p[1], static_cast<int64_t>(item_size(place.wanted)), place.wanted, p[2], 0, place.dtype,
-           n);
-}
-struct Assembling {
-  std::shared_ptr<TileLoops> tiles;
-  uint32_t assembly;
-  int64_t start;                    // the first position of the tile
-  std::vector<int> places;          // those of its boxes,
-  mutable std::vector<char*> data;  // and memory by place
-};
-void assemble_loop(char* const* p, int64_t n) {  // Assembling, tile, memory of its boxes
-  const auto& a = *reinterpret_cast<const Assembling*>(p[0]);
-  for (size_t k = 0; k < a.places.size(); ++k) a.data[a.places[k]] = p[2 + k];
-  const TileLoops::Assembly& of = a.tiles->assemblies[a.assembly];
-  const char* found = assemble(*a.tiles, of, a.data.data(), a.start, n, p[1]);
-  if (found != p[1]) std::memcpy(p[1], found, static_cast<size_t>(n) * item_size(of.dtype));
-}
-struct Tiling {
-  std::shared_ptr<TileLoops> tiles;
-  std::vector<char> numbers;
-};
-void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
-  const auto& t = *reinterpret_cast<const Tiling*>(p[0]);
-  run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
-}
-
-// One element of an operand from outside as often as loops read it: filled in again when it has changed,
-// which numbers that a loop's steps share do not.
-struct Filled {
-  int read;        // of the instruction
-  int64_t offset;  // in bytes
-  DType from, to;
-  int64_t count = 0;
-  char* memory = nullptr;
-  bool there = false;
-  char last[16] = {};
-
-  bool is_of(int r, const Place& p) const {
-    return read == r && offset == p.offset && from == p.dtype && to == p.wanted;
-  }
-  void refresh(const char* element) {
-    if (there && std::memcmp(last, element, item_size(from)) == 0) return;
-    std::memcpy(last, element, item_size(from));
-    copy_run(memory, static_cast<int64_t>(item_size(to)), to, last, 0, from, count);
-    there = true;
-  }
-};
-
 // Small pieces of memory wait for so many parts before they are used again: machine code does
 // neighbours side by side, and what one reads another must not write.
 constexpr size_t kWaits = 2048;  // bytes
 constexpr size_t kNeighbours = 8;
-constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
-constexpr int64_t kVector = 16;         // elements of a cache line, or of two
-constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
 constexpr size_t kMostFilled = 64;      // elements from outside that have room of their own
 constexpr int64_t kFewCalls = 8;        // of a kernel for one sum
 constexpr size_t kMostLoops = 1 << 15;  // of a block, from which on tiles share theirs
@@ -201,11 +139,6 @@ class BlockBuilder {
     Loop loop;
     size_t at;
     int64_t n;
-  };
-  // Positions of a tile.
-  struct Range {
-    int64_t start, end;
-    int64_t count() const { return end - start; }
   };
 
   Known& known(int reg) {
@@ -380,52 +313,12 @@ class BlockBuilder {
   }
 
   // --- values that are put together from boxes
-  // Boxes of one axis, each of which lies as the tile does.
-  static bool is_plain(const TileLoops& f, const TileLoops::Assembly& a) {
-    bool plain = f.shape.size() == 1;
-    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
-    return plain;
-  }
-  // Whether loops run box by box on what lies there, which costs less than to copy it.
-  static bool is_read_in_place(const TileLoops& f, const TileLoops::Assembly& a) {
-    return is_plain(f, a) && static_cast<int64_t>(a.boxes.size()) * kWorthABox <= f.numel;
-  }
-  // The box that position `at` is in.
-  static const TileLoops::Box& box_at(const TileLoops::Assembly& a, int64_t at) {
-    return *std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
-      return at >= b.start[0] && at < b.start[0] + b.size[0];
-    });
-  }
-  static bool is_in_one_box(const TileLoops::Assembly& a, int64_t from, int64_t end) {
-    const TileLoops::Box& b = box_at(a, from);
-    return end <= b.start[0] + b.size[0];
-  }
   void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
     const TileLoops::Box& b = box_at(a, at);
     if (b.place < 0) return number(f.numbers[b.number], count);
     const Place& p = f.places[b.place];
     point_to(p.reg, p.offset + (at - b.start[0]) * static_cast<int64_t>(item_size(a.dtype)));
   }
-  // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
-  // vectors, and what is between is copied: results that straddle cache lines cost more.
-  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments,
-                                      Range tile) {
-    std::vector<int64_t> cuts{tile.start, tile.end};
-    const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
-    for (uint32_t k : arguments) {
-      if (f.arguments[k].kind != Argument::Assembled) continue;
-      const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
-      if (!is_read_in_place(f, a)) continue;
-      for (const TileLoops::Box& b : a.boxes) {
-        for (int64_t cut : {b.start[0], b.start[0] + whole - 1})
-          cuts.push_back(std::clamp(cut / whole * whole, tile.start, tile.end));
-      }
-    }
-    std::ranges::sort(cuts);
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    return cuts;
-  }
-
   // Copies what boxes of one axis have at some positions of a tile.
   void add_copies(const TileLoops& f, const TileLoops::Assembly& a, Range part, Range tile) {
     const auto item = static_cast<int64_t>(item_size(a.dtype));
@@ -462,14 +355,6 @@ class BlockBuilder {
     loops_.push_back({assemble_loop, at, tile.count()});
     block_->assemblings_.push_back(std::move(made));
   }
-  // The box whose memory is that of the tile; null for most.
-  static const TileLoops::Box* whole_box(const TileLoops::Assembly& a, Range tile) {
-    auto found = std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
-      return b.first <= tile.start && tile.end <= b.last;
-    });
-    return found == a.boxes.end() ? nullptr : &*found;
-  }
-
   // Each tile has loops of its own, whose pointers are known now.
   void add_tiles(const Part& part) {
     const TileLoops& f = *part.tiles;
@@ -527,16 +412,6 @@ class BlockBuilder {
         add_loop(f, s.loop, arguments_of(f, k), tile);
     }
   }
-  // The arguments of a loop end where those of the next one start.
-  static std::vector<uint32_t> arguments_of(const TileLoops& f, size_t action) {
-    auto next = std::find_if(f.actions.begin() + static_cast<std::ptrdiff_t>(action) + 1,
-                             f.actions.end(), [](const auto& a) { return a.loop != nullptr; });
-    const size_t end = next == f.actions.end() ? f.arguments.size() : next->at;
-    std::vector<uint32_t> arguments(end - f.actions[action].at);
-    std::iota(arguments.begin(), arguments.end(), f.actions[action].at);
-    return arguments;
-  }
-
   // A loop, box by box where its arguments come in boxes.
   void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments, Range tile) {
     std::vector<int64_t> cuts = cuts_of(f, arguments, tile);
@@ -545,8 +420,7 @@ class BlockBuilder {
       for (uint32_t k : arguments) {
         if (f.arguments[k].kind != Argument::Assembled) continue;
         const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
-        if (is_read_in_place(f, a) && !is_in_one_box(a, part.start, part.end))
-          add_copies(f, a, part, tile);
+        if (is_read_in_place(f, a) && !is_in_one_box(a, part)) add_copies(f, a, part, tile);
       }
       size_t at = pointers_.size();
       for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], part, tile);
@@ -565,7 +439,7 @@ class BlockBuilder {
         return number(f.numbers[a.index], part.count());
       case Argument::Assembled: {
         const TileLoops::Assembly& of = f.assemblies[a.index];
-        if (is_read_in_place(f, of) && is_in_one_box(of, part.start, part.end))
+        if (is_read_in_place(f, of) && is_in_one_box(of, part))
           return point_into(f, of, part.start, part.count());
         const TileLoops::Box* box = is_plain(f, of) ? nullptr : whole_box(of, tile);
         if (!box) return scratch(f, of.tile, offset);
