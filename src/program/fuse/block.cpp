@@ -10,6 +10,8 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "kernels/short_rows.h"
+#include "program/fuse/block_loops.h"
+#include "program/fuse/box_cuts.h"
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 #include "program/native/block_plan.h"
@@ -21,52 +23,11 @@ using Place = TileLoops::Place;
 using Way = TileLoops::Way;
 using Argument = TileLoops::Argument;
 
-// Besides kernels, loops of the block are these. The first of their arguments says what to do.
-struct Moving {
-  std::shared_ptr<TileLoops> tiles;
-  uint32_t place;
-  int64_t start;  // the first position of the tile
-};
-void move_loop(char* const* p, int64_t n) {  // Moving, tile, memory
-  const auto& m = *reinterpret_cast<const Moving*>(p[0]);
-  move(*m.tiles, m.tiles->places[m.place], p[2], m.start, n, p[1]);
-}
-void repeat_loop(char* const* p, int64_t n) {  // the same
-  const auto& m = *reinterpret_cast<const Moving*>(p[0]);
-  const Place& place = m.tiles->places[m.place];
-  copy_run(p[1], static_cast<int64_t>(item_size(place.wanted)), place.wanted, p[2], 0, place.dtype,
-           n);
-}
-struct Assembling {
-  std::shared_ptr<TileLoops> tiles;
-  uint32_t assembly;
-  int64_t start;                    // the first position of the tile
-  std::vector<int> places;          // those of its boxes,
-  mutable std::vector<char*> data;  // and memory by place
-};
-void assemble_loop(char* const* p, int64_t n) {  // Assembling, tile, memory of its boxes
-  const auto& a = *reinterpret_cast<const Assembling*>(p[0]);
-  for (size_t k = 0; k < a.places.size(); ++k) a.data[a.places[k]] = p[2 + k];
-  const TileLoops::Assembly& of = a.tiles->assemblies[a.assembly];
-  const char* found = assemble(*a.tiles, of, a.data.data(), a.start, n, p[1]);
-  if (found != p[1]) std::memcpy(p[1], found, static_cast<size_t>(n) * item_size(of.dtype));
-}
-struct Tiling {
-  std::shared_ptr<TileLoops> tiles;
-  std::vector<char> numbers;
-};
-void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
-  const auto& t = *reinterpret_cast<const Tiling*>(p[0]);
-  run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
-}
-
 // Small pieces of memory wait for so many parts before they are used again: machine code does
 // neighbours side by side, and what one reads another must not write.
 constexpr size_t kWaits = 2048;  // bytes
 constexpr size_t kNeighbours = 8;
-constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
-constexpr int64_t kVector = 16;         // elements of a cache line, or of two
-constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
+constexpr size_t kMostFilled = 64;      // elements from outside that have room of their own
 constexpr int64_t kFewCalls = 8;        // of a kernel for one sum
 constexpr size_t kMostLoops = 1 << 15;  // of a block, from which on tiles share theirs
 
@@ -82,6 +43,7 @@ class Block final : public FusedLoops {
     for (const Patch& p : patches_)
       pointers_[p.at] =
           registers[p.written ? i.writes[p.index] : i.reads[p.index].reg]->data + p.offset;
+    for (Filled& f : filled_) f.refresh(registers[i.reads[f.read].reg]->data + f.offset);
     for (const BoundLoop& s : loops_) s.loop(s.arguments, s.n);
     if (may_fault_) check_division(!take_integer_fault());
   }
@@ -103,6 +65,7 @@ class Block final : public FusedLoops {
   native::BlockPlan plan_;
   NativeParts native_;
   std::shared_ptr<void> owner_;  // of machine code
+  mutable std::vector<Filled> filled_;
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
@@ -151,8 +114,8 @@ class BlockBuilder {
  private:
   // A pointer, before the memory is there.
   struct Pointer {
-    enum { Local, Scratch, Number, Fixed } kind = Local;
-    size_t offset = 0;  // of a number: which; of what is fixed: the address
+    enum { Local, Scratch, Number, Filled, Fixed } kind = Local;
+    size_t offset = 0;  // of a number, or what is filled: which; of what is fixed: the address
   };
   // What is known of a register.
   struct Known {
@@ -176,11 +139,6 @@ class BlockBuilder {
     Loop loop;
     size_t at;
     int64_t n;
-  };
-  // Positions of a tile.
-  struct Range {
-    int64_t start, end;
-    int64_t count() const { return end - start; }
   };
 
   Known& known(int reg) {
@@ -248,6 +206,8 @@ class BlockBuilder {
   }
   void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
   void scratch(const TileLoops& f, uint32_t tile, int64_t offset = 0) {
+    if (auto filled = filled_tiles_.find(tile); filled != filled_tiles_.end())
+      return pointers_.push_back({Pointer::Filled, filled->second});
     pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes() + static_cast<size_t>(offset)});
   }
   void number(const TileLoops::Number& n, int64_t count) {
@@ -353,52 +313,12 @@ class BlockBuilder {
   }
 
   // --- values that are put together from boxes
-  // Boxes of one axis, each of which lies as the tile does.
-  static bool is_plain(const TileLoops& f, const TileLoops::Assembly& a) {
-    bool plain = f.shape.size() == 1;
-    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
-    return plain;
-  }
-  // Whether loops run box by box on what lies there, which costs less than to copy it.
-  static bool is_read_in_place(const TileLoops& f, const TileLoops::Assembly& a) {
-    return is_plain(f, a) && static_cast<int64_t>(a.boxes.size()) * kWorthABox <= f.numel;
-  }
-  // The box that position `at` is in.
-  static const TileLoops::Box& box_at(const TileLoops::Assembly& a, int64_t at) {
-    return *std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
-      return at >= b.start[0] && at < b.start[0] + b.size[0];
-    });
-  }
-  static bool is_in_one_box(const TileLoops::Assembly& a, int64_t from, int64_t end) {
-    const TileLoops::Box& b = box_at(a, from);
-    return end <= b.start[0] + b.size[0];
-  }
   void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
     const TileLoops::Box& b = box_at(a, at);
     if (b.place < 0) return number(f.numbers[b.number], count);
     const Place& p = f.places[b.place];
     point_to(p.reg, p.offset + (at - b.start[0]) * static_cast<int64_t>(item_size(a.dtype)));
   }
-  // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
-  // vectors, and what is between is copied: results that straddle cache lines cost more.
-  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments,
-                                      Range tile) {
-    std::vector<int64_t> cuts{tile.start, tile.end};
-    const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
-    for (uint32_t k : arguments) {
-      if (f.arguments[k].kind != Argument::Assembled) continue;
-      const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
-      if (!is_read_in_place(f, a)) continue;
-      for (const TileLoops::Box& b : a.boxes) {
-        for (int64_t cut : {b.start[0], b.start[0] + whole - 1})
-          cuts.push_back(std::clamp(cut / whole * whole, tile.start, tile.end));
-      }
-    }
-    std::ranges::sort(cuts);
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    return cuts;
-  }
-
   // Copies what boxes of one axis have at some positions of a tile.
   void add_copies(const TileLoops& f, const TileLoops::Assembly& a, Range part, Range tile) {
     const auto item = static_cast<int64_t>(item_size(a.dtype));
@@ -435,14 +355,6 @@ class BlockBuilder {
     loops_.push_back({assemble_loop, at, tile.count()});
     block_->assemblings_.push_back(std::move(made));
   }
-  // The box whose memory is that of the tile; null for most.
-  static const TileLoops::Box* whole_box(const TileLoops::Assembly& a, Range tile) {
-    auto found = std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
-      return b.first <= tile.start && tile.end <= b.last;
-    });
-    return found == a.boxes.end() ? nullptr : &*found;
-  }
-
   // Each tile has loops of its own, whose pointers are known now.
   void add_tiles(const Part& part) {
     const TileLoops& f = *part.tiles;
@@ -451,8 +363,10 @@ class BlockBuilder {
       return add_tiles_together(part);
     scratch_bytes_ = std::max(scratch_bytes_, f.tiles * f.tile_bytes());
     const Range first{0, std::min(f.tile, f.numel)};
+    filled_tiles_.clear();
     for (uint32_t k = 0; k < f.places.size(); ++k) {
-      if (f.places[k].way == Way::Repeated) add_moving(repeat_loop, part, k, first);
+      if (f.places[k].way == Way::Repeated && !is_filled(f.places[k], first.count()))
+        add_moving(repeat_loop, part, k, first);
       if (f.places[k].way == Way::Again) add_moving(move_loop, part, k, first);
     }
     for (size_t k = 0; k < f.once; ++k) add_loop(f, f.actions[k].loop, arguments_of(f, k), first);
@@ -462,6 +376,21 @@ class BlockBuilder {
       add_tile(part, tile);
       at = tile.end;
     }
+  }
+
+  // Whether the tile of a place that repeats an element is filled before all loops.
+  bool is_filled(const Place& p, int64_t count) {
+    const Known& k = known(p.reg);
+    if (k.outside < 0 || k.written) return false;
+    std::vector<Filled>& all = block_->filled_;
+    auto at = std::ranges::find_if(all, [&](const Filled& f) { return f.is_of(k.outside, p); });
+    if (at == all.end()) {
+      if (all.size() == kMostFilled) return false;
+      at = all.insert(at, {k.outside, p.offset, p.dtype, p.wanted});
+    }
+    at->count = std::max(at->count, count);
+    filled_tiles_[p.tile] = static_cast<size_t>(at - all.begin());
+    return true;
   }
 
   void add_tile(const Part& part, Range tile) {
@@ -483,16 +412,6 @@ class BlockBuilder {
         add_loop(f, s.loop, arguments_of(f, k), tile);
     }
   }
-  // The arguments of a loop end where those of the next one start.
-  static std::vector<uint32_t> arguments_of(const TileLoops& f, size_t action) {
-    auto next = std::find_if(f.actions.begin() + static_cast<std::ptrdiff_t>(action) + 1,
-                             f.actions.end(), [](const auto& a) { return a.loop != nullptr; });
-    const size_t end = next == f.actions.end() ? f.arguments.size() : next->at;
-    std::vector<uint32_t> arguments(end - f.actions[action].at);
-    std::iota(arguments.begin(), arguments.end(), f.actions[action].at);
-    return arguments;
-  }
-
   // A loop, box by box where its arguments come in boxes.
   void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments, Range tile) {
     std::vector<int64_t> cuts = cuts_of(f, arguments, tile);
@@ -501,8 +420,7 @@ class BlockBuilder {
       for (uint32_t k : arguments) {
         if (f.arguments[k].kind != Argument::Assembled) continue;
         const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
-        if (is_read_in_place(f, a) && !is_in_one_box(a, part.start, part.end))
-          add_copies(f, a, part, tile);
+        if (is_read_in_place(f, a) && !is_in_one_box(a, part)) add_copies(f, a, part, tile);
       }
       size_t at = pointers_.size();
       for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], part, tile);
@@ -521,7 +439,7 @@ class BlockBuilder {
         return number(f.numbers[a.index], part.count());
       case Argument::Assembled: {
         const TileLoops::Assembly& of = f.assemblies[a.index];
-        if (is_read_in_place(f, of) && is_in_one_box(of, part.start, part.end))
+        if (is_read_in_place(f, of) && is_in_one_box(of, part))
           return point_into(f, of, part.start, part.count());
         const TileLoops::Box* box = is_plain(f, of) ? nullptr : whole_box(of, tile);
         if (!box) return scratch(f, of.tile, offset);
@@ -571,9 +489,14 @@ class BlockBuilder {
     block_->tilings_.push_back(std::move(tiling));
   }
 
-  // Numbers, then tiles, then values.
+  // What is filled, numbers, then tiles, then values.
   void finish() {
     size_t numbers = 0;
+    std::vector<size_t> filled;
+    for (const Filled& f : block_->filled_) {
+      filled.push_back(numbers);
+      numbers += static_cast<size_t>(whole_lines(f.count * static_cast<int64_t>(item_size(f.to))));
+    }
     for (Constant& c : numbers_) {
       c.offset = numbers;
       numbers += (static_cast<size_t>(c.count) * item_size(c.number.dtype) + 63) / 64 * 64;
@@ -584,10 +507,12 @@ class BlockBuilder {
     memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64;
     for (const Constant& c : numbers_)
       fill_run(memory + c.offset, c.number.dtype, c.number.bytes, c.count);
+    for (size_t k = 0; k < filled.size(); ++k) block_->filled_[k].memory = memory + filled[k];
     block_->pointers_.reserve(pointers_.size());
     for (const Pointer& p : pointers_) {
       block_->pointers_.push_back(p.kind == Pointer::Fixed     ? reinterpret_cast<char*>(p.offset)
                                   : p.kind == Pointer::Number  ? memory + numbers_[p.offset].offset
+                                  : p.kind == Pointer::Filled  ? memory + filled[p.offset]
                                   : p.kind == Pointer::Scratch ? memory + numbers + p.offset
                                                                : memory + tiles_end + p.offset);
     }
@@ -617,6 +542,7 @@ class BlockBuilder {
   std::vector<PlannedLoop> loops_;
   int64_t local_bytes_ = 0;
   size_t scratch_bytes_ = 0;
+  std::map<uint32_t, size_t> filled_tiles_;  // of the part in hand: into what is filled
 };
 
 }  // namespace

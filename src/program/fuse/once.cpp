@@ -1,23 +1,40 @@
 // Loops whose operands are the same in every tile, such as a row that is broadcast and a number, give
-// the same in every tile: they run once, before the tiles. Read tiles.h first.
+// the same in every tile: they run once, before the tiles. Products of which one factor is so are taken
+// apart: the gradient of tanh, in a Jacobian, is a product with what depends on one row. Read tiles.h
+// first.
 #include <map>
+#include <string>
 
 #include "dispatch/elementwise_forward.h"
+#include "kernels/convert.h"
 #include "program/fuse/tiles.h"
 
 namespace adjoint {
 namespace {
 
-// The loop of a product, where the given one multiplies by a scaled value: a * (b * scale).
-Loop product_of_scaled(Loop loop) {
-  static const std::map<Loop, Loop> known = [] {
-    std::map<Loop, Loop> found;
-    for (int d : {static_cast<int>(DType::Float32), static_cast<int>(DType::Float64)})
-      found[kernel_named("mul_scaled").loop[d]] = kernel_named("mul").loop[d];
+// Kernels that multiply their first operand by what they make of the others.
+struct Factored {
+  Loop mul = nullptr;
+  DType dtype = DType::Float32;
+  bool scaled =
+      false;  // by the product of two others; else the factor is what 1 in its place gives
+};
+
+Factored product_of(Loop loop) {
+  static const std::map<Loop, Factored> known = [] {
+    std::map<Loop, Factored> found;
+    for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos", "silu_grad", "gelu_tanh_grad"}) {
+      for (DType d : {DType::Float32, DType::Float64}) {
+        auto of = [&](const char* kernel) {
+          return kernel_named(kernel).loop[static_cast<int>(d)];
+        };
+        found[of(name)] = {of("mul"), d, name == std::string("mul_scaled")};
+      }
+    }
     return found;
   }();
   auto at = known.find(loop);
-  return at == known.end() ? nullptr : at->second;
+  return at == known.end() ? Factored{} : at->second;
 }
 
 }  // namespace
@@ -33,18 +50,26 @@ void TileBuilder::find_once() {
     same[k] = way == TileLoops::Way::Repeated || way == TileLoops::Way::Again;
   }
   std::vector<Call> first, others;
+  auto add_first = [&](Loop loop, DType dtype, std::span<const int> operands) {
+    const int value = static_cast<int>(values_.size());
+    values_.push_back({dtype, Made::Tile});
+    first.push_back(call_of(loop, {&value, 1}, operands));
+    return value;
+  };
   for (Call c : calls_) {
     const int result = results_of(c)[0];
-    if (Loop product = product_of_scaled(c.loop)) {
-      const std::vector<int> of(operands_of(c).begin(), operands_of(c).end());
-      if (!same[of[0]] && same[of[1]] && same[of[2]]) {
-        const int scaled = static_cast<int>(values_.size());
-        values_.push_back({values_[result].dtype, Made::Tile});
-        same.push_back(true);
-        const int factors[] = {of[0], scaled};
-        first.push_back(call_of(product, {&scaled, 1}, std::span(of).subspan(1)));
-        c = call_of(product, {&result, 1}, factors);
-      }
+    std::vector<int> of(operands_of(c).begin(), operands_of(c).end());
+    bool rest = of.size() > 1;
+    for (size_t k = 1; k < of.size(); ++k) rest = rest && same[of[k]];
+    if (Factored p = product_of(c.loop); p.mul && rest && !same[of[0]]) {
+      int factors[] = {of[0], 0};
+      alignas(16) char one[16] = {};
+      store_scalar(p.dtype, one, 1.0);
+      if (!p.scaled) of[0] = element(one, p.dtype, p.dtype);
+      factors[1] = p.scaled ? add_first(p.mul, p.dtype, std::span(of).subspan(1))
+                            : add_first(c.loop, p.dtype, of);
+      same.resize(values_.size(), true);
+      c = call_of(p.mul, {&result, 1}, factors);
     }
     bool all = c.results == 1 && values_[result].place < 0;
     for (int operand : operands_of(c)) all = all && same[operand];

@@ -1,5 +1,6 @@
 // Deciding how tiles are computed. Read tiles.h first.
 #include <limits>
+#include <numeric>
 
 #include "kernels/convert.h"
 #include "program/fuse/tiles.h"
@@ -223,7 +224,11 @@ void TileBuilder::choose_tile() {
     length *= f.shape[i];
     if (length <= most) f.period = length;
   }
-  if (f.period) f.tile = most / f.period * f.period;
+  if (!f.period) return;
+  // Of whole cache lines, if that is not much less: then tiles begin where lines do.
+  const int64_t line = 64 / static_cast<int64_t>(f.item), lines = std::lcm(f.period, line);
+  const int64_t whole = most / f.period * f.period, even = most / lines * lines;
+  f.tile = 4 * even >= 3 * whole ? even : whole;
 }
 
 void TileBuilder::classify(TileLoops::Place& p) const {
@@ -432,7 +437,6 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
-  take_signs();
   order_axes();
   merge_axes();
   f.shape = shape_;

@@ -192,7 +192,6 @@ class TileBuilder {
 
   Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
   void join_pairs();  // kernel_pairs.cpp
-  void take_signs();  // signs.cpp
   void find_once();   // once.cpp
   void order_axes();
   void merge_axes();

@@ -61,6 +61,7 @@ Ran loop_forward(const Program& p, const StepForm& form, Tensors& carry, const T
     *at = step;
     int64_t row = rows.at(step);
     Tensors given = std::move(carry);
+    given.reserve(given.size() + xs.size());
     for (const Tensor& x : xs) given.push_back(row_of(x, row));
     Tensors found = run(p, given, reached);
     auto source = [&](int k) -> const Tensor& {
@@ -72,6 +73,7 @@ Ran loop_forward(const Program& p, const StepForm& form, Tensors& carry, const T
       if (ys[k]) write_row(ys[k], row, source(form.ys[k]));
     bool go_on = form.stop < 0 || is_true(source(form.ys[static_cast<size_t>(form.stop)]));
     carry.clear();
+    carry.reserve(form.carry.size());
     for (int k : form.carry) carry.push_back(source(k));
     if (tape) {
       for (size_t k = form.results; k < found.size(); ++k) tape->add(found[k]);
@@ -114,6 +116,8 @@ int64_t loop_backward(const Program& p, const BackForm& form, const Tape& tape, 
   const size_t carries = g.carry.size(), inputs = carries + g.xs.size();
   for (int64_t step = rows.count() - 1, done = 1; step >= 0; --step, ++done) {
     Tensors given, rest;
+    given.reserve(form.arriving.size());
+    rest.reserve(form.kept.size());
     for (const Arriving& a : form.arriving) {
       Tensor sum = sum_of(a, g, rows.at(step), rows.at(step - 1));
       given.push_back(laid_as(input_of(p, given.size()), sum));

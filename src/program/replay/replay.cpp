@@ -468,6 +468,7 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
     replay.run();
   }
   Tensors out;
+  out.reserve(p.outputs.size());
   for (int reg : p.outputs)
     out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
   return out;
