@@ -181,7 +181,8 @@ def cond(
 
     In a compiled function, and in the step of a loop, both are recorded, and each run takes one of
     them; so they must be free of effects, and give results of the same form. Inside `vmap`, where
-    samples differ in `pred`, both are called, and each sample gets the result of one.
+    samples differ in `pred`, both are called, and each sample gets the result of one, and its
+    gradient by `operands`.
 
     Examples
     --------

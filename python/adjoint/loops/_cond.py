@@ -24,7 +24,7 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import LoopRun
 from ._step import record_inside
 
-__all__ = ["Cond", "cond_by_sample", "recorded_cond", "taken_by_sample"]
+__all__ = ["Cond", "cond_by_sample", "only_where", "recorded_cond", "taken_by_sample"]
 
 
 def recorded_cond(
@@ -66,7 +66,11 @@ def cond_by_sample(
             f"cond(): the condition of a sample is one bool, not a tensor of shape "
             f"{list(pred.shape)}; fix: reduce it with all() or any()"
         )
-    (first, spec), (second, other) = (_tree.flatten(f(*operands)) for f in (true_fn, false_fn))
+    leaves, form = _tree.flatten(operands)
+    (first, spec), (second, other) = (
+        _tree.flatten(f(*_tree.unflatten(form, [only_where(on, leaf) for leaf in leaves])))
+        for f, on in ((true_fn, pred), (false_fn, pred.logical_not()))
+    )
     if spec != other:
         raise ValueError(
             f"cond() inside vmap: one branch returned the structure {spec}, the other {other}"
@@ -83,6 +87,16 @@ def taken_by_sample(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
             "computed, of which each sample takes one; fix: let them have one shape and dtype"
         )
     return _core.where(pred.reshape(()).bool(), a, b)
+
+
+def only_where(pred: Tensor, leaf: Any) -> Any:
+    """A leaf that has a gradient for samples whose condition holds, and nothing for the others.
+
+    What is computed for those may have no finite derivative: zero times that would be NaN.
+    """
+    if not isinstance(leaf, Tensor) or not (leaf.is_floating_point() or leaf.is_complex()):
+        return leaf
+    return _core.where(pred.reshape(()).bool(), leaf, leaf.detach())
 
 
 class _Branches:

@@ -12,7 +12,7 @@ from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, without
-from ._cond import taken_by_sample
+from ._cond import only_where, taken_by_sample
 from ._loop import run_loop
 from ._memory import memory_of
 from ._recorded_while import recorded_while
@@ -97,7 +97,8 @@ def while_loop(
     def by_sample(state: list[Tensor], on: Any) -> list[Tensor]:
         # Until no sample goes on; those that have ended stay what they are.
         while isinstance(on, Tensor) and bool(apart(on)[0][0].any()):
-            after = carry.flat(following(carry.built(state)))
+            given = [only_where(on, t) for t in state]
+            after = carry.flat(following(carry.built(given)))
             state = [taken_by_sample(on, a, b) for a, b in zip(after, state, strict=True)]
             on = on.reshape(()) & goes_on(carry.built(state))
         return state
