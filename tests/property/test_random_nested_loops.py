@@ -116,7 +116,7 @@ def agree(a: Any, b: Any) -> bool:
 def test_a_random_program(seed: int, how: str) -> None:
     rng = random.Random(f"{seed} {how}")
     ad.manual_seed(seed)
-    code = drawn(rng, 3, how != "vmap")
+    code = drawn(rng, 3, True)
     params = [
         ad.randn(2, dtype=ad.float64).requires_grad_(rng.random() < 0.8 and how != "jvp")
         for _ in range(2)
@@ -126,6 +126,8 @@ def test_a_random_program(seed: int, how: str) -> None:
         whole = by_scan if how == "in a scan" else run
         if how == "jvp":
             return lambda x: ad.func.jvp(lambda y: run(code, y, params, ways), (x,), (x.cos(),))[1]
+        if how == "vmap" and ways is PYTHON:
+            return lambda x: ad.stack([run(code, row, params, ways) for row in x])
         if how == "vmap":
             return ad.vmap(lambda x: run(code, x, params, ways))
         return lambda x: whole(code, x, params, ways)

@@ -180,7 +180,9 @@ def cond(
     """Call one of two functions: `true_fn` if `pred` holds.
 
     In a compiled function, and in the step of a loop, both are recorded, and each run takes one of
-    them; so they must be free of effects, and give results of the same form.
+    them; so they must be free of effects, and give results of the same form. Inside `vmap`, where
+    samples differ in `pred`, both are called, and each sample gets the result of one, and its
+    gradient by `operands`.
 
     Examples
     --------
@@ -189,6 +191,10 @@ def cond(
     >>> ad.cond(x > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
     tensor(0.9093)
     """
+    if isinstance(pred, ad.Tensor) and ad._core._batch_level((pred,)):
+        from adjoint.loops._cond import cond_by_sample
+
+        return cond_by_sample(pred, true_fn, false_fn, tuple(operands))
     if isinstance(pred, ad.Tensor) and ad._core._is_recording():
         from adjoint.loops._cond import recorded_cond
 

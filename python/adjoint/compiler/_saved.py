@@ -88,7 +88,7 @@ def _call_data(
     if guards.later or guards.arguments:
         raise _refuse("it has hooks, custom functions, or asks what kind of tensor an argument is")
     if one.calls_python:
-        raise _refuse("it calls Python (an external, a callback)")
+        raise _refuse("it calls Python (an external, a callback), or has a loop: scan, cond, ...")
     codes = [
         [how, code_print(code), module, code.co_qualname]
         for code, how, module in one.codes

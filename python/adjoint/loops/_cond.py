@@ -24,7 +24,7 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import LoopRun
 from ._step import record_inside
 
-__all__ = ["Cond", "recorded_cond"]
+__all__ = ["Cond", "cond_by_sample", "only_where", "recorded_cond", "taken_by_sample"]
 
 
 def recorded_cond(
@@ -55,6 +55,48 @@ def recorded_cond(
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
     found = Cond.apply(lambda: branches, pred, *leaves, *branches.reached())
     return _tree.unflatten(branches.spec_of_result, list(found))
+
+
+def cond_by_sample(
+    pred: Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any
+) -> Any:
+    """The results of both, of which each sample of a batch takes one."""
+    if pred.numel() != 1:
+        raise RuntimeError(
+            f"cond(): the condition of a sample is one bool, not a tensor of shape "
+            f"{list(pred.shape)}; fix: reduce it with all() or any()"
+        )
+    leaves, form = _tree.flatten(operands)
+    (first, spec), (second, other) = (
+        _tree.flatten(f(*_tree.unflatten(form, [only_where(on, leaf) for leaf in leaves])))
+        for f, on in ((true_fn, pred), (false_fn, pred.logical_not()))
+    )
+    if spec != other:
+        raise ValueError(
+            f"cond() inside vmap: one branch returned the structure {spec}, the other {other}"
+        )
+    pairs = [(tensor_of(a), tensor_of(b)) for a, b in zip(first, second, strict=True)]
+    return _tree.unflatten(spec, [taken_by_sample(pred, a, b) for a, b in pairs])
+
+
+def taken_by_sample(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The one tensor where the condition of a sample holds, and the other elsewhere."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise ValueError(
+            f"inside vmap both of {a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)} are "
+            "computed, of which each sample takes one; fix: let them have one shape and dtype"
+        )
+    return _core.where(pred.reshape(()).bool(), a, b)
+
+
+def only_where(pred: Tensor, leaf: Any) -> Any:
+    """A leaf that has a gradient for samples whose condition holds, and nothing for the others.
+
+    What is computed for those may have no finite derivative: zero times that would be NaN.
+    """
+    if not isinstance(leaf, Tensor) or not (leaf.is_floating_point() or leaf.is_complex()):
+        return leaf
+    return _core.where(pred.reshape(()).bool(), leaf, leaf.detach())
 
 
 class _Branches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index as whole
 from typing import Any
 
 from adjoint import _tree
@@ -102,7 +103,7 @@ def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int
             raise ValueError(f"scan(): {name} is a scalar, which has no rows")
     sizes = {leaf.shape[0]: name for name, leaf in zip(names, leaves, strict=True)}
     if length is not None:
-        sizes.setdefault(int(length), "length")
+        sizes.setdefault(whole(length), "length")
     if len(sizes) > 1:
         (a, first), (b, second), *_ = sizes.items()
         raise ValueError(f"scan(): {first} has {a} rows and {second} {b}")

@@ -42,7 +42,11 @@ __all__ = ["run_scan"]
 
 _UNROLLED = 3  # steps that become a part of a program around them, rather than an instruction
 _REMEMBERED = 4  # recordings of one function for one kind of arguments
-_recorded: weakref.WeakKeyDictionary[Any, dict[Any, deque[Any]]] = weakref.WeakKeyDictionary()
+_FUNCTIONS = 16  # functions whose recordings are remembered
+# A recording holds its function (what it depends on is compared), and tensors: it is kept for
+# functions that come again, and for few of them. One that is made anew in each call does not.
+_recorded: dict[FunctionType, dict[Any, deque[Any]]] = {}
+_seen: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
 
 def _scan_with(
@@ -316,7 +320,9 @@ class _Call:
 
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
         """The recording of an earlier scan that does the same."""
-        table = _recorded.get(self._step) if _is_remembered(self._step) else None
+        if not isinstance(self._step, FunctionType):
+            return None
+        table = _recorded.get(self._step)
         step: Step
         for step, ys in (table or {}).get(key, ()):
             if step.serves(tensors):
@@ -325,12 +331,19 @@ class _Call:
         return None
 
     def _remember(self, key: Any, step: Step, stand_ins: list[Tensor]) -> None:
-        if _is_remembered(self._step) and not step.has_history(stand_ins):
-            table = _recorded.setdefault(self._step, {}).setdefault(key, deque(maxlen=_REMEMBERED))
+        function = self._step
+        if not isinstance(function, FunctionType) or step.has_history(stand_ins):
+            return
+        if function in _seen or "<locals>" not in function.__qualname__:
+            known = _recorded[function] = _recorded.pop(function, {})  # the latest last
+            for old in [*_recorded][:-_FUNCTIONS]:
+                _recorded.pop(old, None)
+            table = known.setdefault(key, deque(maxlen=_REMEMBERED))
             for old, ys in [entry for entry in table if entry[0].is_retired()]:
                 step.expect(old)
                 table.remove((old, ys))
             table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
+        _seen.add(function)
 
     def _last_steps(self, count: int) -> _Call:
         """The same call of so many steps, where others have run apart."""
@@ -418,7 +431,3 @@ def _is_read_twice(carry: list[Tensor], reached: list[Tensor]) -> bool:
         return False
     keys = [[place_of(t) for t in some if t.requires_grad] for some in (carry, reached)]
     return len({*keys[0]}) < len(keys[0]) or not {*keys[0]}.isdisjoint(keys[1])
-
-
-def _is_remembered(function: Any) -> bool:
-    return isinstance(function, FunctionType)

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
-from adjoint import _core, _tree
+from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, without
+from ._cond import only_where, taken_by_sample
 from ._loop import run_loop
 from ._memory import memory_of
 from ._recorded_while import recorded_while
 from ._run import LoopRun
 from ._step import record, tell
+from ._transformed import apart
 
 __all__ = ["while_loop"]
 
@@ -38,7 +40,8 @@ def while_loop(
             state = body_fn(*state)
 
     Condition and body are recorded once, and run without Python in both directions. What cannot be
-    recorded runs as Python, and says so.
+    recorded runs as Python, and says so. Inside `vmap` steps run as Python, until no sample goes
+    on; a sample that has ended stays what it is.
 
     Parameters
     ----------
@@ -86,13 +89,26 @@ def while_loop(
         return state, goes_on(state)
 
     def plainly(state: list[Tensor], on: Any) -> list[Tensor]:
-        while bool(on):
+        while not _is_batched(on) and bool(on):
             state = carry.flat(following(carry.built(state)))
             on = goes_on(carry.built(state))
+        return by_sample(state, on) if _is_batched(on) else state
+
+    def by_sample(state: list[Tensor], on: Any) -> list[Tensor]:
+        # Until no sample goes on; those that have ended stay what they are.
+        while isinstance(on, Tensor) and bool(apart(on)[0][0].any()):
+            given = [only_where(on, t) for t in state]
+            after = carry.flat(following(carry.built(given)))
+            state = [taken_by_sample(on, a, b) for a, b in zip(after, state, strict=True)]
+            on = on.reshape(()) & goes_on(carry.built(state))
         return state
 
     first = carry.tensors
     on = goes_on(carry.built(first))
+    if isinstance(on, int | float) and not isinstance(on, bool):
+        raise TypeError(
+            f"while_loop(): the condition is a bool, or a tensor of one, not {type(on).__name__}"
+        )
     mode, inside = _core._loop_mode(), _core._is_recording()
     usual = not (mode or inside) and current_walk() is None
     if usual and not isinstance(on, Tensor):
@@ -128,4 +144,8 @@ def while_loop(
     made.ends_by_output()
     loop = LoopRun(made, len(given), None, False, kept, again)
     found = run_loop(loop, [in_order(t) for t in first], [])
-    return _tree.unflatten(carry.spec, found)
+    return carry.built(found)
+
+
+def _is_batched(on: Any) -> bool:
+    return isinstance(on, Tensor) and _core._batch_level((on,)) > 0

@@ -9,10 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.loops import _run
-
-
-def same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+from tests.unit.loops.plain_loop import same
 
 
 def plain(step: Callable[..., Any], carry: Any, xs: Any, **_: Any) -> Any:
@@ -134,3 +131,50 @@ def test_effects_before_it_stay() -> None:
     with pytest.warns(ad.compiler.CompileWarning, match="`log` is changed"):
         assert ad.compile(f)(ad.tensor(1.0)) == 3
     assert len(log) == 1
+
+
+ROWS = ad.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -4.0]], dtype=ad.float64)
+
+
+def _chosen(x: Any) -> Any:
+    return ad.cond(x.sum() > 0, lambda x: (x * x).sin().sum(), lambda x: x.cos().sum(), (x,))
+
+
+def _in_a_scan(x: Any) -> Any:
+    def step(c: Any, _: Any) -> Any:
+        return ad.cond(c.sum() > 0, lambda c: c - 0.7 * x, lambda c: c + 1.1, (c,)), c
+
+    return ad.scan(step, x, length=7)[1].square().sum()
+
+
+@pytest.mark.filterwarnings("ignore:the step of a scan runs as Python")  # in forward mode
+@pytest.mark.parametrize("transform", [lambda f: f, ad.func.grad, ad.func.hessian, ad.func.jacfwd])
+@pytest.mark.parametrize("function", [_chosen, _in_a_scan])
+def test_each_sample_of_a_batch_takes_its_branch(
+    function: Callable[..., Any], transform: Callable[..., Any]
+) -> None:
+    f = transform(function)
+    wanted = ad.stack([f(row) for row in ROWS])
+    assert ad.allclose(ad.vmap(f)(ROWS), wanted, rtol=1e-13, atol=1e-13)
+
+
+def test_a_branch_that_a_sample_does_not_take_leaves_no_nan() -> None:
+    def root(x: Any) -> Any:
+        return ad.cond(x > 0, ad.sqrt, lambda x: x * 2, (x,))
+
+    x = ad.tensor([4.0, 0.0, -1.0])
+    assert ad.vmap(ad.func.grad(root))(x).tolist() == [0.25, 2.0, 2.0]
+    assert ad.vmap(ad.func.jacfwd(root))(x).tolist() == [0.25, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: ad.cond(x > 0, lambda: x, lambda: -x), "one bool, not a tensor"),
+        (lambda x: ad.cond(x.sum() > 0, lambda: x, lambda: x.sum()), "one shape and dtype"),
+        (lambda x: ad.cond(x.sum() > 0, lambda: x, lambda: (x,)), "the structure"),
+    ],
+)
+def test_bad_branches_of_a_batch(function: Callable[..., Any], text: str) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=text):
+        ad.vmap(function)(ROWS)

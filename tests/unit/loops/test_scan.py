@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -97,7 +99,11 @@ def test_the_step_runs_once_as_python_whatever_the_length() -> None:
     assert ad.isinf(last).all()
 
 
-def test_a_function_is_recorded_once_for_all_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+def _outermost(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+    return c * x, c
+
+
+def test_a_function_that_comes_again_is_recorded_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[Any] = []
 
     def note(*args: Any) -> Any:
@@ -109,12 +115,41 @@ def test_a_function_is_recorded_once_for_all_scans(monkeypatch: pytest.MonkeyPat
     def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
         return c * x, c
 
-    first = ad.scan(step, ad.ones(2), ad.full((5, 2), 2.0))
-    second = ad.scan(step, ad.ones(2) * 3, ad.full((7, 2), 2.0))
-    assert first[0].tolist() == [32.0, 32.0] and second[0].tolist() == [384.0, 384.0]
-    assert len(recorded) == 1
-    longer = ad.scan(step, ad.ones(3), ad.full((2, 3), 2.0))
-    assert longer[0].tolist() == [4.0] * 3 and len(recorded) == 2
+    for function, most in ((_outermost, 1), (step, 2)):  # the other may be made anew in each call
+        recorded.clear()
+        for _ in range(4):
+            first = ad.scan(function, ad.ones(2), ad.full((5, 2), 2.0))
+            second = ad.scan(function, ad.ones(2) * 3, ad.full((7, 2), 2.0))
+            assert first[0].tolist() == [32.0, 32.0] and second[0].tolist() == [384.0, 384.0]
+        assert len(recorded) == most
+        longer = ad.scan(function, ad.ones(3), ad.full((2, 3), 2.0))
+        assert longer[0].tolist() == [4.0] * 3 and len(recorded) == most + 1
+
+
+def test_steps_that_are_made_anew_do_not_stay() -> None:
+    """A recording holds its step and what that reads: a training loop would fill the memory."""
+
+    def gone() -> list[weakref.ref[Any]]:
+        a = ad.randn(3, requires_grad=True)
+
+        def step(c: Any, _: Any) -> Any:
+            return (c * a).sin(), None
+
+        last, _ = ad.scan(step, ad.ones(3), length=5)
+        (g,) = ad.autograd.grad(last.sum(), a, create_graph=True)
+        assert g is not None and ad.autograd.grad(g.sum(), a)
+        return [weakref.ref(a), weakref.ref(step)]
+
+    found = [ref for _ in range(3) for ref in gone()]
+    gc.collect()
+    assert all(ref() is None for ref in found)
+    steps = [lambda c, _, k=k: (c + k, None) for k in range(40)]
+    for step in steps * 2:
+        ad.scan(step, ad.ones(3), length=5)
+    refs = [weakref.ref(step) for step in steps]
+    del steps, step
+    gc.collect()
+    assert sum(ref() is not None for ref in refs) <= 16
 
 
 def test_parameters_may_be_changed_in_place_between_scans() -> None:
@@ -491,6 +526,11 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: ad.scan(lambda c, x: (c * 0.5, None), 1, length=2),
         ValueError,
         "torch.int64 .* torch.float32",
+    ),
+    "a part of a step": (
+        lambda: ad.scan(lambda c, x: (c, None), 1.0, length=2.5),  # type: ignore[arg-type]
+        TypeError,
+        "interpreted as an integer",
     ),
     "text": (lambda: ad.scan(lambda c, x: (c, None), "a", length=2), TypeError, "not str"),
     "memory": (

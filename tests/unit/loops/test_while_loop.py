@@ -221,3 +221,28 @@ def test_effects_before_the_loop_stay() -> None:
     with pytest.warns(ad.compiler.CompileWarning, match="`log` is changed"):
         assert ad.compile(f)(ad.tensor(1.0)) == 64
     assert len(log) == 1
+
+
+def _grown(x: Any) -> Any:
+    def goes_on(i: Any, c: Any) -> Any:
+        return (c.sum() < 50) & (i < 40)
+
+    i, c = ad.while_loop(goes_on, lambda i, c: (i + 1, c * 1.3 + 0.1), (ad.tensor(0), x))
+    return c.sum() * i
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ad.func.grad, ad.func.jacfwd])
+def test_samples_of_a_batch_end_one_by_one(transform: Callable[..., Any]) -> None:
+    rows = ad.tensor([[1.0, 2.0], [-1.0, 0.5], [60.0, 4.0], [0.3, -4.0]], dtype=ad.float64)
+    f = transform(_grown)
+    assert ad.allclose(ad.vmap(f)(rows), ad.stack([f(row) for row in rows]), rtol=1e-13)
+    both = ad.stack([rows, rows + 1])
+    wanted = ad.stack([ad.stack([f(row) for row in some]) for some in both])
+    assert ad.allclose(ad.vmap(ad.vmap(f))(both), wanted, rtol=1e-13)
+
+
+def test_a_condition_that_is_a_number_is_refused() -> None:
+    with pytest.raises(TypeError, match="not int"):
+        ad.while_loop(lambda i: 3, lambda i: i + 1, ad.tensor(0))
+    state = ad.while_loop(lambda c: c[0] < 3, lambda c: {0: c[0] + 1, 1: None}, {0: 0.0, 1: None})
+    assert state[0].item() == 3 and state[1] is None
