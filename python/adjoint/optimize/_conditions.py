@@ -51,6 +51,15 @@ class Held(NamedTuple):
     active_low: Tensor
     active_high: Tensor
 
+    def fixed(self, step: Tensor, r: Tensor) -> Tensor:
+        """A step that leads elements at a bound just there, and idle multipliers to zero.
+
+        What a solve with the whole matrix leaves of rounding in them would count as much as what
+        it does to the others: nothing else tells the unit of an element that is zero.
+        """
+        idle = ~(self.active_low | self.active_high)
+        return ad.where(ad.cat([self.low | self.high, idle]), r, step)
+
 
 class Known(NamedTuple):
     """Of an objective: its gradient, and nearly its second derivative, for less than these cost."""
@@ -117,7 +126,7 @@ class Conditions(Parts):
         """A point that meets the conditions better, and how to solve with their derivative."""
         linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
         if isinstance(linear, Large):
-            return _polished_by_products(residual, z, linear), linear
+            return _polished_by_products(residual, z, linear, held.fixed), linear
         if self._size > LARGE:
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
@@ -132,7 +141,7 @@ class Conditions(Parts):
             linear, self._often = Dense(_matrix(residual)), Often(residual, calls=NEVER)
             residual = Lately(self._often)
         sizes = self._sizes(z[: self._size])
-        return _polished(residual, z, linear, sizes, value, most, enough), linear
+        return _polished(residual, z, linear, held.fixed, sizes, value, most, enough), linear
 
     def _sizes(self, x: Tensor) -> Tensor:
         """How large each unknown is: at the start, or here. Nothing else tells its unit."""
@@ -147,6 +156,27 @@ class Conditions(Parts):
         if self._bounds is not None:
             near = ad.minimum(near, self._bounds[1].detach() - self._bounds[0].detach())
         return self._relative * near
+
+    def _at_bounds(self, x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Which elements are at their bounds, as far as their distance tells."""
+        assert self._bounds is not None
+        near, (least, most) = self._near(x), (b.detach() for b in self._bounds)
+        low, high = x <= least + near, x >= most - near
+        # An element that began at its bound has no unit there. It has not left it, if the gradient
+        # presses it there by far more than its distance can change it.
+        from_low, from_high = (self._start <= least) & ~low, (self._start >= most) & ~high
+        if self._size > LARGE or not somewhere(from_low | from_high):
+            return low, high
+        bend = self._bend(x)
+        low = low | (from_low & ((x - least) * bend <= self._relative * gradient))
+        high = high | (from_high & ((most - x) * bend <= -self._relative * gradient))
+        return low, high
+
+    def _bend(self, x: Tensor) -> Tensor:
+        """The diagonal of the second derivative of the objective, without signs."""
+        known = self._known
+        matrix = jacfwd(grad(self._objective))(x) if known is None else known.curvature(x)
+        return ad.diagonal(matrix).abs()
 
     def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
         """The same for the constraints: relative to what they are made of."""
@@ -212,14 +242,12 @@ class Conditions(Parts):
 
     def _held(self, x: Tensor) -> tuple[Held, Tensor]:
         """Which bounds and constraints hold the answer, and the multipliers of the latter."""
-        nothing = ad.zeros_like(x, dtype=ad.bool)
-        low = high = nothing
-        if self._bounds is not None:
-            near = self._near(x)
-            low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
         known = self._known
         gradient = self._gradient(x) if known is None else known.slope(x)
+        low = high = ad.zeros_like(x, dtype=ad.bool)
+        if self._bounds is not None:
+            low, high = self._at_bounds(x, gradient)
         none = c.low != c.low
         active_low = active_high = none
         multipliers = ad.zeros_like(c.low)
@@ -307,6 +335,7 @@ class Found:
     def _is_near(self, r: Tensor) -> Tensor:
         try:
             step, solved = self._linear.newton_step(self._residual, self._z, r)
+            step = self.held.fixed(step, r)
         except ConvergenceError:
             return ad.zeros((), dtype=ad.bool)
         met = solved & self._is_short(step)
@@ -347,6 +376,7 @@ def _polished(
     residual: Function,
     z: Tensor,
     linear: Linear,
+    fixed: Callable[[Tensor, Tensor], Tensor],
     sizes: Tensor,
     value: Function | None,
     most: int,
@@ -363,9 +393,10 @@ def _polished(
         if factored is None:
             factored = linear.factored(residual, z)
             if factored is None:
-                return _polished_by_products(residual, z, linear)
+                return _polished_by_products(residual, z, linear, fixed)
             solve, solved = factored
-            step = solve(residual(z))
+            r = residual(z)
+            step = fixed(solve(r), r)
         unit = ad.maximum(z.abs(), step.abs())
         unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
         unit = ad.where(unit > 0, unit, 1.0)
@@ -373,7 +404,8 @@ def _polished(
         if enough and everywhere(solved & (here <= enough)):
             break
         trial = z - step
-        further = solve(residual(trial))
+        r = residual(trial)
+        further = fixed(solve(r), r)
         left = norm(further / unit)
         good = solved & (left <= _GAIN * here)
         if value is not None:
@@ -390,12 +422,16 @@ def _polished(
     return z
 
 
-def _polished_by_products(residual: Function, z: Tensor, linear: Linear) -> Tensor:
+def _polished_by_products(
+    residual: Function, z: Tensor, linear: Linear, fixed: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
     for _ in range(_OF_PRODUCTS):
         try:
-            step, solved = linear.newton_step(residual, z, residual(z))
+            r = residual(z)
+            step, solved = linear.newton_step(residual, z, r)
+            step = fixed(step, r)
         except ConvergenceError:  # of the products: then it stays as exact as the solver left it
             break
         trial = z - step

@@ -47,7 +47,26 @@ def of_composite(a):
     return ad.stack([found["p"].prod(), found["q"]])
 
 
+def of_bracket(a):
+    return optimize.root_scalar(lambda x: x**3 + a[0] * x - a[1], bracket=(0, 3)).root * ones()
+
+
+def of_one_number(a):
+    found = optimize.minimize_scalar(
+        lambda x: (x - a[0]) ** 2 + a[1] * x**4, bounds=(0.0, a[0] * 0.6), method="bounded"
+    )
+    return found.x
+
+
+def of_linear_fit(a):
+    A = ad.stack([times * a[0], times**2, ad.ones_like(times)], 1)
+    return optimize.lsq_linear(A, ad.cos(3 * times) * a[1], (0.0, 0.8)).x
+
+
 SOLVERS = {
+    "bracket": of_bracket,
+    "one number": of_one_number,
+    "linear fit": of_linear_fit,
     "newton": of_root("newton"),
     "broyden": of_root("broyden"),
     "anderson": of_root("anderson"),
@@ -82,7 +101,7 @@ def test_a_compiled_solver_gives_the_bits_of_eager_to_second_order(name):
     assert len(compiled.programs) == 1
 
 
-@pytest.mark.parametrize("name", ["newton", "bounds", "fit"])
+@pytest.mark.parametrize("name", ["newton", "bounds", "fit", "bracket", "one number", "linear fit"])
 def test_transforms_of_a_solver_are_compiled(name):
     f = SOLVERS[name]
 
@@ -101,7 +120,7 @@ def test_transforms_of_a_solver_are_compiled(name):
         assert len(compiled.programs) == 1
 
 
-@pytest.mark.parametrize("name", ["newton", "fixed point", "minimum", "bounds", "fit"])
+@pytest.mark.parametrize("name", ["newton", "fixed point", "minimum", "bounds", "fit", "bracket"])
 def test_a_solver_in_the_step_of_a_scan_is_the_plain_loop(name):
     f = SOLVERS[name]
 
