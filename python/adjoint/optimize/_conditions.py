@@ -68,6 +68,8 @@ class Known(NamedTuple):
     curvature: Function
     is_exact: bool = False  # the second derivative, too
     enough: float = 0.0  # a step so long, relative to each unknown, is not worth making
+    # Of a problem with constraints: the conditions of z where masks hold, and their derivative.
+    conditions: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None
 
 
 class Conditions(Parts):
@@ -98,7 +100,11 @@ class Conditions(Parts):
 
         What is ``known`` of the objective does as long as nothing is differentiated.
         """
-        if known is not None and (self._constraints.size or self.is_differentiated(x.detach())):
+        if (
+            known is not None
+            and known.conditions is None
+            and (self._constraints.size or self.is_differentiated(x.detach()))
+        ):
             known = None
         self._known = known
         with ad.no_grad():
@@ -120,7 +126,15 @@ class Conditions(Parts):
     def answer_at(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """A minimum that is known, with its derivatives; masks say what is at a bound."""
         none = self._constraints.low != self._constraints.low
-        return answer(self._residual(Held(low, high, none, none)), x, Dense())
+        return self.answer_with(x, Held(low, high, none, none))
+
+    def answer_with(self, z: Tensor, held: Held) -> Tensor:
+        """The same where multipliers follow the unknowns."""
+        return answer(self._residual(held), z, Dense())[: self._size]
+
+    def with_masks(self, z: Tensor, *masks: Tensor) -> Tensor:
+        """The conditions as a function of what holds, too."""
+        return self._residual(Held(*masks))(z)
 
     def _improved(self, residual: Function, held: Held, z: Tensor) -> tuple[Tensor, Linear]:
         """A point that meets the conditions better, and how to solve with their derivative."""
@@ -131,7 +145,10 @@ class Conditions(Parts):
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
         enough = 0.0
-        if self._known is not None:
+        if self._known is not None and self._known.conditions is not None:
+            derivative = self._known.conditions[1]
+            linear = Dense(lambda z: derivative(z, *held))
+        elif self._known is not None:
             # Each step costs as much as one of the solver's, and gains a digit or two.
             linear = self._nearly(held, self._known.curvature)
             enough = self._known.enough
@@ -225,6 +242,9 @@ class Conditions(Parts):
 
     def _residual(self, held: Held) -> Function:
         c = self._constraints
+        if self._known is not None and self._known.conditions is not None:
+            recorded = self._known.conditions[0]
+            return lambda z: recorded(z, *held)
 
         def residual(z: Tensor) -> Tensor:
             v, multipliers = z[: self._size], z[self._size :]
@@ -303,6 +323,11 @@ class Found:
         self._linear, self._is_differentiated = linear, is_differentiated
         self._inside, self._size = inside, sizes.numel()
         self._units = ad.where(sizes > 0, sizes, 1.0)
+
+    @property
+    def z(self) -> Tensor:
+        """The point and the multipliers of constraints, without history."""
+        return self._z.detach()
 
     @property
     def x(self) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,26 +33,62 @@ class Constraints(Parts):
         self, funs: list[Function], lows: list[Any], highs: list[Any], start: Tensor
     ) -> None:
         self._funs, self._unknowns = tuple(funs), int(start.numel())
-        with ad.no_grad():
-            values = [Often(f, calls=NEVER)(start) for f in funs]
-        self.values = values
-        sizes = [int(v.numel()) for v in values]
+
+        def look() -> list[Tensor]:
+            with ad.no_grad():
+                return [Often(f, calls=NEVER)(start) for f in funs]
+
+        self.values: list[Tensor] = _core._unrecorded(look)
+        sizes = [int(v.numel()) for v in self.values]
+        self.is_plain = all(isinstance(b, float) for b in (*lows, *highs))
         spread = [
-            ad.as_tensor(np.array(np.broadcast_to(b, n), dtype=float), dtype=start.dtype)
+            ad.full((n,), b, dtype=start.dtype)
+            if isinstance(b, float)
+            else ad.as_tensor(np.array(np.broadcast_to(b, n), dtype=float), dtype=start.dtype)
             for bounds in (lows, highs)
             for b, n in zip(bounds, sizes, strict=True)
+        ]
+        self._ends = [
+            [b for b, n in zip(bounds, sizes, strict=True) for _ in range(n)]
+            for bounds in (lows, highs)
         ]
         empty = ad.empty(0, dtype=start.dtype)
         self.low = ad.cat([empty, *spread[: len(funs)]])
         self.high = ad.cat([empty, *spread[len(funs) :]])
         self.size = sum(sizes)
         by_rows = self.size < self._unknowns
-        self._slopes = Often(self.__call__, jacrev if by_rows else jacfwd)
-        self._here = Often(self.__call__)
+        self._slopes: Any = Often(self.__call__, jacrev if by_rows else jacfwd)
+        self._here: Any = Often(self.__call__)
+        self._bend: Any = None  # a program of `_curvature`
         self.slopes, self.here = Lately(self._slopes), Lately(self._here)
 
     def __call__(self, v: Tensor) -> Tensor:
         return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
+
+    def programs(self, start: Tensor, newton: bool) -> list[tuple[Function, list[Tensor]]]:
+        """What `recorded` needs: functions, with tensors like their arguments."""
+        by_rows = self.size < self._unknowns
+        slopes = (jacrev if by_rows else jacfwd)(self.__call__)
+        kinds = [(self.__call__, [start]), (slopes, [start])]
+        if newton:
+
+            def bend(v: Tensor, w: Tensor) -> Tensor:
+                matrix: Tensor = jacfwd(grad(lambda x: w @ self(x)))(v)
+                return matrix
+
+            kinds.append((bend, [start, ad.zeros(self.size, dtype=start.dtype)]))
+        return kinds
+
+    def recorded(self, start: Tensor, functions: Sequence[Any]) -> Constraints:
+        """The same by the programs of these functions."""
+        other = copy.copy(self)
+        here, slopes, *bend = functions
+        other._funs = (here,)
+        other._here, other._slopes, other._bend = here, slopes, bend[0] if bend else None
+        other.here, other.slopes = Lately(here), Lately(slopes)
+        other.values = [here(start)]
+        other.low, other.high = (ad.tensor(ends, dtype=start.dtype) for ends in self._ends)
+        return other
 
     def for_scipy(self, arrays: Arrays, newton: bool) -> list[Any]:
         """As SciPy takes them, with exact derivatives, on all samples at once.
@@ -87,6 +124,8 @@ class Constraints(Parts):
     def _curvature(self, arrays: Arrays, v: Any, weights: Any) -> Any:
         """The Hessian of a weighted sum of constraints."""
         w, at = arrays.each(weights), arrays.each(v)
+        if self._bend is not None:
+            return arrays.blocks(self._bend(at, w))
         slope = grad(lambda x: w @ self(x))
         rows = [arrays.flat(jvp(slope, (at,), (arrays.each(e),))[1]) for e in np.eye(v.size)]
         return np.stack(rows)
