@@ -145,7 +145,7 @@ def quad(
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
     limit: int = 200,
-) -> tuple[Tensor, float]:
+) -> tuple[Tensor, Any]:
     """Integrate a function from ``a`` to ``b``, either of which may be infinite; differentiable.
 
     Intervals are halved where the rule of Gauss and Kronrod with 15 points has the largest error,

@@ -65,11 +65,11 @@ class Constraints(Parts):
     def __call__(self, v: Tensor) -> Tensor:
         return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
 
-    def programs(self, start: Tensor, newton: bool) -> list[tuple[Function, list[Tensor]]]:
+    def programs(self, start: Tensor, newton: bool) -> list[tuple[Any, list[Tensor]]]:
         """What `recorded` needs: functions, with tensors like their arguments."""
         by_rows = self.size < self._unknowns
         slopes = (jacrev if by_rows else jacfwd)(self.__call__)
-        kinds = [(self.__call__, [start]), (slopes, [start])]
+        kinds: list[tuple[Any, list[Tensor]]] = [(self.__call__, [start]), (slopes, [start])]
         if newton:
 
             def bend(v: Tensor, w: Tensor) -> Tensor:

@@ -186,9 +186,9 @@ def lsq_linear(
         none = constraints_of((), unknowns)
         conditions = Conditions(_half_square(A, b), limits, none, unknowns.start)
         return result(conditions.answer_at(x, low, high), low, high, nit)
-    nearly, nit = _by_scipy(operands, tol)
+    nearly, steps = _by_scipy(operands, tol)
     point = _minimum(A, b, limits, batch.each(nearly))
-    return result(point.answer(), point.held.low, point.held.high, nit)
+    return result(point.answer(), point.held.low, point.held.high, steps)
 
 
 def _half_square(A: Tensor, b: Tensor) -> Callable[[Tensor], Tensor]:
@@ -235,10 +235,11 @@ def _each_minimum(given: Sequence[Tensor], tol: float) -> list[Tensor]:
     nearly, nit = _by_scipy(given, tol)
     depth = nearly.ndim - 1
 
-    def each(A: Tensor, b: Tensor, low: Tensor, high: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+    def one(A: Tensor, b: Tensor, low: Tensor, high: Tensor, x: Tensor) -> tuple[Tensor, ...]:
         point = _minimum(A, b, (low, high), x)
         return point.x, point.held.low, point.held.high
 
+    each: Callable[..., tuple[Tensor, ...]] = one
     for _ in range(depth):
         each = ad.vmap(each)
     with ad.no_grad():

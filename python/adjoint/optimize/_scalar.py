@@ -295,9 +295,9 @@ def _minimum_inside(
         return None
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
-        value, *derivatives = functions
+        value, slope, bend = functions
         ends = (operands[1], operands[2]) if len(operands) > 1 else None
-        found, counts = _minimum(value, ends, unknowns, settings, Known(*derivatives, True))
+        found, counts = _minimum(value, ends, unknowns, settings, Known(slope, bend, True))
         return [found.answer(), found.held.low, found.held.high, ad.tensor(counts)]
 
     x, low, high, counts = place.solved(solve, start, *(limits or ()))
