@@ -42,13 +42,11 @@ class Constraints(Parts):
         sizes = [int(v.numel()) for v in self.values]
         self.is_plain = all(isinstance(b, float) for b in (*lows, *highs))
         spread = [
-            ad.full((n,), b, dtype=start.dtype)
-            if isinstance(b, float)
-            else ad.as_tensor(np.array(np.broadcast_to(b, n), dtype=float), dtype=start.dtype)
+            _spread(b, n, start.dtype)
             for bounds in (lows, highs)
             for b, n in zip(bounds, sizes, strict=True)
         ]
-        self._ends = [
+        self._ends = [  # of which a program makes its own, if they are plain
             [b for b, n in zip(bounds, sizes, strict=True) for _ in range(n)]
             for bounds in (lows, highs)
         ]
@@ -161,16 +159,42 @@ def constraints_of(given: Any, unknowns: Unknowns) -> Constraints:
             highs.append(0.0 if kind == "eq" else np.inf)
         elif hasattr(item, "A"):
             matrix = item.A.toarray() if hasattr(item.A, "toarray") else np.atleast_2d(item.A)
-            funs.append(_linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype)))
-            lows.append(item.lb)
-            highs.append(item.ub)
+            linear = _linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype))
+            _add(linear, item.lb, item.ub, funs, lows, highs)
         elif hasattr(item, "fun"):
-            funs.append(_flat(item.fun, unknowns, ()))
-            lows.append(item.lb)
-            highs.append(item.ub)
+            _add(_flat(item.fun, unknowns, ()), item.lb, item.ub, funs, lows, highs)
         else:
             raise TypeError(f"minimize(): {type(item).__name__} is not a constraint")
     return Constraints(funs, lows, highs, unknowns.start)
+
+
+def _add(fun: Function, low: Any, high: Any, funs: list[Any], lows: Any, highs: Any) -> None:
+    """A constraint between limits; those that are tensors become a part of its function."""
+    ends = [(low, 0.0, np.inf), (high, -np.inf, 0.0)]
+    if not any(isinstance(end, Tensor) for end, *_ in ends):
+        ends = [(None, low, high)]
+    elif low is high:
+        ends = [(low, 0.0, 0.0)]
+    for end, least, most in ends:
+        if isinstance(end, Tensor) or end is None:
+            funs.append(fun if end is None else _beyond(fun, end))
+            lows.append(least)
+            highs.append(most)
+        elif np.isfinite(end).any():
+            funs.append(fun)
+            lows.append(end if most == np.inf else -np.inf)
+            highs.append(np.inf if most == np.inf else end)
+
+
+def _beyond(fun: Function, end: Tensor) -> Function:
+    return lambda v: fun(v) - end.reshape(-1).to(v.dtype)
+
+
+def _spread(bound: Any, n: int, dtype: Any) -> Tensor:
+    """A limit of one constraint, or of several."""
+    if isinstance(bound, float):
+        return ad.full((n,), bound, dtype=dtype)
+    return ad.as_tensor(np.array(np.broadcast_to(bound, n), dtype=float), dtype=dtype)
 
 
 def _linear(rows: Tensor) -> Function:

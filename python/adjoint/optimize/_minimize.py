@@ -88,7 +88,7 @@ def minimize(
         `Bounds`. The numbers may be tensors: the answer is differentiable by them as well.
     constraints
         SciPy's dicts ``{"type": "eq" | "ineq", "fun": c}``, `NonlinearConstraint` or
-        `LinearConstraint`, one or a list.
+        `LinearConstraint`, one or a list. Their limits may be tensors, too.
 
     Returns
     -------

@@ -201,3 +201,16 @@ def test_quadratics_that_begin_at_their_bounds(seed: int) -> None:
         slack = (room - rows @ x).detach()
         assert (x >= 0).all() and (slack > -1e-12).all()
         check(x, x > 0, slack < 1e-10)
+
+
+def test_limits_of_constraints_may_be_tensors() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def edge(limit: ad.Tensor) -> ad.Tensor:
+        ball = optimize.NonlinearConstraint(lambda x: (x**2).sum(), -np.inf, limit)
+        return minimize(lambda x: ((x - 1) ** 2).sum(), [0.1, 0.1], constraints=ball).x[0]
+
+    at = ad.tensor(0.5, **DOUBLE)
+    ad.testing.assert_close(edge(at), at.new_tensor(0.5))  # sqrt(limit / 2)
+    ad.testing.assert_close(grad(edge)(at), at.new_tensor(0.5))
+    ad.testing.assert_close(vmap(edge)(at[None] * 1.44), at.new_tensor([0.6]))
