@@ -37,6 +37,7 @@ _MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of it
 NEAR = (1e-6, 1e-4, 1e-2)
 _ROUNDS = 8  # of looking which bounds and constraints hold
 _GAIN = 0.5  # what is left to go after a step that leads somewhere
+_FALLS = 1e-6  # of a second derivative in the units of its unknowns: below, it counts as flat
 _RANK = 1e-10  # of a matrix in the units of its unknowns: what is below counts as zero
 
 
@@ -351,6 +352,20 @@ class Found:
             if self._size > LARGE and not isinstance(self._linear, Large):
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
             return everywhere(met & (self._is_near(r) | self._is_flat(r, before)))
+
+    def is_saddle(self) -> bool:
+        """Whether the objective falls from here in some direction that is free."""
+        if self._z.numel() > self._size or not isinstance(self._linear, Dense):
+            return False  # constraints bend what is free; large matrices are not written down
+        if self._size > LARGE:
+            return False
+        with ad.no_grad():
+            matrix = self._linear.matrix(self._residual, self._z)
+            free = (~(self.held.low | self.held.high)).to(matrix.dtype) * self._units
+            matrix = matrix * free * free[:, None]
+            floor = _FALLS * matrix.abs().max() + ad.finfo(matrix.dtype).tiny
+            _, info = ad.linalg.cholesky_ex(matrix + floor * ad.eye(self._size, dtype=matrix.dtype))
+        return somewhere(info != 0)
 
     def _is_flat(self, r: Tensor, before: Tensor) -> Tensor:
         at_bound = self.held.low | self.held.high

@@ -181,6 +181,8 @@ def _near_minimum(
         of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
         found = of_minimum.at(result.x, known)
         if found.is_finite() and found.is_met(before):
+            if found.is_saddle():
+                raise _at_saddle(method, result)
             return result, found
     raise _lost(method, result)
 
@@ -355,6 +357,16 @@ def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tenso
         return product
 
     return along
+
+
+def _at_saddle(method: Any, result: OptimizeResult) -> ConvergenceError:
+    result.success = False
+    return ConvergenceError(
+        f"minimize() by {getattr(method, '__name__', method)} stopped at a saddle: the gradient is "
+        "zero there, but the second derivative is negative in some direction, so that fun falls "
+        "further.\n  fix: begin elsewhere (x0), or a little beside it",
+        result,
+    )
 
 
 def _kind(method: Any) -> str:

@@ -214,3 +214,15 @@ def test_limits_of_constraints_may_be_tensors() -> None:
     ad.testing.assert_close(edge(at), at.new_tensor(0.5))  # sqrt(limit / 2)
     ad.testing.assert_close(grad(edge)(at), at.new_tensor(0.5))
     ad.testing.assert_close(vmap(edge)(at[None] * 1.44), at.new_tensor([0.6]))
+
+
+def test_a_saddle_is_not_a_minimum() -> None:
+    def two_wells(p: ad.Tensor) -> ad.Tensor:
+        return minimize(lambda x: (x[0] ** 2 - p) ** 2 + x[1] ** 2, [0.0, 1.0]).x
+
+    one = ad.tensor(1.0, **DOUBLE)
+    for run in (two_wells, ad.compile(two_wells), lambda p: vmap(two_wells)(ad.stack([p, -p]))):
+        with pytest.raises(ConvergenceError, match="stopped at a saddle"):
+            run(one)
+    flat = minimize(lambda x: (x[0] - x[1]) ** 2, [1.0, 0.0]).x  # a valley is one
+    ad.testing.assert_close(flat[0], flat[1])
