@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -113,19 +114,42 @@ class Events:
         if not self._functions:
             return None, None
         times, states = [], []
-        for function, seen in zip(self._functions, self._seen, strict=True):
-            t = [self._time(path, function, k, at) for k, at in seen]
+        for function, seen, name in zip(self._functions, self._seen, self._names, strict=True):
+            t = [self._time(path, function, k, at, name) for k, at in seen]
             y = [self._unknowns.tree(path.at_step(k, s)) for (k, _), s in zip(seen, t, strict=True)]
             times.append(ad.stack(t) if t else ad.empty(0, dtype=path.times.dtype))
             plain = y and all(isinstance(state, Tensor) for state in y)
             states.append(ad.stack(y) if plain else y)
         return times, states
 
-    def _time(self, path: Any, function: Callable[..., Tensor], k: int, at: float) -> Tensor:
+    def _time(
+        self, path: Any, function: Callable[..., Tensor], k: int, at: float, name: str
+    ) -> Tensor:
         def residual(t: Tensor) -> Tensor:
             return function(t[0], path.at_step(k, t[0])).reshape(1)
 
-        return answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
+        found = answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
+        if found.requires_grad or ad._core._has_tangent(found):
+            ends = [ad.tensor([float(path.times[j])], dtype=path.times.dtype) for j in (k, k + 1)]
+            self._warn_if_it_grazes(residual, at, ends, name)
+        return found
+
+    def _warn_if_it_grazes(
+        self, residual: Callable[[Tensor], Tensor], at: float, ends: list[Tensor], name: str
+    ) -> None:
+        """The derivative of the time divides by how fast the event passes zero."""
+        near = 1e-3 * (ends[1] - ends[0])
+        with ad.no_grad():
+            first, last = (residual(t).detach() for t in ends)
+            here = ad.tensor([at], dtype=near.dtype)
+            beside = residual(here + near).detach() - residual(here - near).detach()
+        if float(beside.abs()) <= 1e-5 * float((last - first).abs()):
+            warnings.warn(
+                f"solve_ivp(): the event {name} hardly passes zero at t = {at:.6g}, but grazes it: "
+                "the derivative of its time is not defined there, or lost in rounding\n"
+                "  fix: an event whose value changes where it is zero",
+                stacklevel=2,
+            )
 
     def missed(self, t0: float, t1: float) -> list[str]:
         """That an event did not happen again, in words, for each."""

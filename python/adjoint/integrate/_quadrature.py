@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import adjoint as ad
-from adjoint._core import Tensor
-from adjoint._samples import is_batched, largest_value
+from adjoint._core import Tensor, _is_recording
+from adjoint._samples import is_batched, largest_value, must_hold
 from adjoint.func import vmap
 from adjoint.optimize import ConvergenceError, OptimizeResult
+from adjoint.optimize._inside import Inside, is_inside
 from adjoint.optimize._unknowns import as_arguments
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "quad", "simpson", "trapezoid"]
+
+_NUMBERS = (bool, int, float)
 
 # Gauss and Kronrod on [-1, 1]: half of the nodes, weights of 15 points, and of 7 among them.
 _NODES = (
@@ -45,20 +50,22 @@ _GAUSS = (
 )
 
 
-def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of samples along an axis by the trapezoidal rule."""
+    y, x = _samples(y), None if x is None else _samples(x)
     made: Tensor = ad.trapezoid(y, dx=dx, dim=axis) if x is None else ad.trapezoid(y, x, dim=axis)
     return made
 
 
 def cumulative_trapezoid(
-    y: Tensor,
-    x: Tensor | None = None,
+    y: Any,
+    x: Any = None,
     dx: float = 1.0,
     axis: int = -1,
     initial: float | None = None,
 ) -> Tensor:
     """The integral from the first sample to each; ``initial=0`` puts a zero in front."""
+    y, x = _samples(y), None if x is None else _samples(x)
     made: Tensor
     if x is None:
         made = ad.cumulative_trapezoid(y, dx=dx, dim=axis)
@@ -67,25 +74,26 @@ def cumulative_trapezoid(
     return _with_initial(made, axis, initial)
 
 
-def simpson(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+def simpson(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of samples by parabolas through three of them, at any spacing.
 
     With an even number of samples the last interval is that of the parabola through the last three,
     as SciPy has it.
     """
+    y = _samples(y)
     made = cumulative_simpson(y, x, dx, axis)
     return made.select(axis, made.shape[axis] - 1) if made.shape[axis] else y.sum(axis)
 
 
 def cumulative_simpson(
-    y: Tensor,
-    x: Tensor | None = None,
+    y: Any,
+    x: Any = None,
     dx: float = 1.0,
     axis: int = -1,
     initial: float | None = None,
 ) -> Tensor:
     """The integral from the first sample to each, by parabolas: exact for cubics at even places."""
-    y = y.movedim(axis, -1)
+    y = _samples(y).movedim(axis, -1)
     n = y.shape[-1]
     h = ad.full((max(n - 1, 0),), float(dx), dtype=y.dtype) if x is None else _spacing(x, y, axis)
     if n < 3:
@@ -102,8 +110,16 @@ def cumulative_simpson(
     return _with_initial(pieces.cumsum(-1).movedim(-1, axis), axis, initial)
 
 
+def _samples(given: Any) -> Tensor:
+    """Samples as a tensor of floating-point numbers; Python's and NumPy's are float64."""
+    if isinstance(given, (list, tuple)) and any(isinstance(t, Tensor) for t in given):
+        given = ad.stack([ad.as_tensor(t, dtype=ad.float64) for t in given])
+    made = given if isinstance(given, Tensor) else ad.as_tensor(np.asarray(given))
+    return made if made.is_floating_point() or made.is_complex() else made.double()
+
+
 def _spacing(x: Tensor, y: Tensor, axis: int) -> Tensor:
-    x = ad.as_tensor(x, dtype=y.dtype)
+    x = _samples(x).to(y.dtype)
     return (x if x.ndim == 1 else x.movedim(axis, -1)).diff(dim=-1)
 
 
@@ -129,7 +145,7 @@ def quad(
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
     limit: int = 200,
-) -> tuple[Tensor, float]:
+) -> tuple[Tensor, Any]:
     """Integrate a function from ``a`` to ``b``, either of which may be infinite; differentiable.
 
     Intervals are halved where the rule of Gauss and Kronrod with 15 points has the largest error,
@@ -188,14 +204,54 @@ def quad(
         width = half.reshape(-1, *[1] * (values.ndim - 2))
         return width * (values @ kronrod), width * (values @ gauss)
 
+    def halved(
+        integral: Callable[..., Sequence[Tensor]], low: Tensor, high: Tensor
+    ) -> list[tuple[float, float, float]]:
+        return _halved(integral, low, high, epsabs, epsrel, limit)
+
     with ad.no_grad():
         begin, end = low.detach(), high.detach()
-        parts = _halved(integral, begin, end, epsabs, epsrel, limit)
+        inside = _halved_inside(integral, halved, begin, end, limit) if is_inside() else None
+        parts = halved(integral, begin, end) if inside is None else []
+    span = high - low
+    if inside is not None:
+        left, right, counts, error = inside
+        pieces = integral(low + span * left, low + span * right)[0]
+        counts = counts.reshape(-1, *[1] * (pieces.ndim - 1))
+        return sign * ad.where(counts, pieces, 0.0).sum(0), error
     share_left = ad.tensor([p[0] for p in parts], dtype=low.dtype)
     share_right = ad.tensor([p[1] for p in parts], dtype=low.dtype)
-    span = high - low
     value = integral(low + span * share_left, low + span * share_right)[0].sum(0)
     return sign * value, sum(p[2] for p in parts)
+
+
+def _halved_inside(
+    integral: Callable[[Tensor, Tensor], Sequence[Tensor]],
+    halved: Callable[..., list[tuple[float, float, float]]],
+    low: Tensor,
+    high: Tensor,
+    limit: int,
+) -> tuple[Tensor, ...] | None:
+    """The intervals as an instruction of the program that is recorded; None where it cannot be.
+
+    As many as there may be: those beyond the ones that were found repeat the first, and a mask says
+    that they do not count. The sum of the errors follows.
+    """
+    place = Inside(lambda t: integral(t, high[None])[0], low[None], high)
+    if not place.takes([(integral, [low[None], high[None]])]):
+        return None
+
+    def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+        parts = halved(functions[0], *operands)
+        rest = [parts[0]] * (limit - len(parts))
+        left, right, _ = zip(*parts, *rest, strict=True)
+        counts = ad.arange(limit) < len(parts)
+        error = ad.tensor(sum(p[2] for p in parts), dtype=low.dtype)
+        shares = (ad.tensor(side, dtype=low.dtype) for side in (left, right))
+        return [*shares, counts, error]
+
+    found = place.solved(solve, low, high)
+    return tuple(found)
 
 
 def _rule(dtype: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -208,7 +264,7 @@ def _rule(dtype: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _halved(
-    integral: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    integral: Callable[[Tensor, Tensor], Sequence[Tensor]],
     low: Tensor,
     high: Tensor,
     epsabs: float,
@@ -260,6 +316,21 @@ def _not_enough(reason: str, count: int, heap: list[Any]) -> ConvergenceError:
     )
 
 
+def _known(given: Any, t: Tensor) -> float:
+    """A limit as a number; one that a program computes, or that has samples, must be finite."""
+    if not isinstance(given, Tensor) or not (is_batched(t) or _is_recording()):
+        return float(given)
+    must_hold(ad.isfinite(t.detach()), _not_finite)
+    return 0.0
+
+
+def _not_finite(holds: Tensor) -> Exception:
+    return ValueError(
+        "quad(): a limit is NaN or infinite\n  fix: inside compile, scan and vmap an infinite "
+        "limit is a number, such as math.inf, not a tensor"
+    )
+
+
 def _finite(
     func: Callable[..., Any], a: Any, b: Any, args: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor], float]:
@@ -274,30 +345,33 @@ def _finite(
     dtype = ad.promote_types(low.dtype, high.dtype)
     low, high = low.to(dtype), high.to(dtype)
     below = above = False
-    if not is_batched(low, high) and (math.isnan(float(low)) or math.isnan(float(high))):
-        raise ValueError(f"quad(): a limit is NaN: from {float(low):g} to {float(high):g}")
-    if not is_batched(low, high) and (math.isinf(float(low)) or math.isinf(float(high))):
-        if float(low) > float(high):
+    first, last = (_known(given, t) for given, t in ((a, low), (b, high)))
+    if math.isnan(first) or math.isnan(last):
+        raise ValueError(f"quad(): a limit is NaN: from {first:g} to {last:g}")
+    if math.isinf(first) or math.isinf(last):
+        if first > last:
             low, high, sign = high, low, -1.0
-        below, above = math.isinf(float(low)), math.isinf(float(high))
+            first, last = last, first
+        below, above = math.isinf(first), math.isinf(last)
 
-    def plain(x: Tensor) -> Tensor:
-        made: Tensor = func(x, *args)
-        return made
+    def value(x: Tensor) -> Tensor:
+        made = func(x, *args)
+        plain: Tensor = ad.as_tensor(made, dtype=dtype) if isinstance(made, _NUMBERS) else made
+        return plain
 
     if not (below or above):
-        return low, high, plain, sign
+        return low, high, value, sign
     zero, one = ad.zeros((), dtype=dtype), ad.ones((), dtype=dtype)
     if below and above:  # both halves at once, by x = (1 - t) / t
 
         def both(t: Tensor) -> Tensor:
             x = (1 - t) / t
-            return (plain(x) + plain(-x)) / (t * t)
+            return (value(x) + value(-x)) / (t * t)
 
         return zero, one, both, sign
 
     def half(t: Tensor) -> Tensor:
         x = (1 - t) / t
-        return plain(high - x if below else low + x) / (t * t)
+        return value(high - x if below else low + x) / (t * t)
 
     return zero, one, half, sign

@@ -37,6 +37,7 @@ _MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of it
 NEAR = (1e-6, 1e-4, 1e-2)
 _ROUNDS = 8  # of looking which bounds and constraints hold
 _GAIN = 0.5  # what is left to go after a step that leads somewhere
+_FALLS = 1e-6  # of a second derivative in the units of its unknowns: below, it counts as flat
 _RANK = 1e-10  # of a matrix in the units of its unknowns: what is below counts as zero
 
 
@@ -51,6 +52,15 @@ class Held(NamedTuple):
     active_low: Tensor
     active_high: Tensor
 
+    def fixed(self, step: Tensor, r: Tensor) -> Tensor:
+        """A step that leads elements at a bound just there, and idle multipliers to zero.
+
+        What a solve with the whole matrix leaves of rounding in them would count as much as what
+        it does to the others: nothing else tells the unit of an element that is zero.
+        """
+        idle = ~(self.active_low | self.active_high)
+        return ad.where(ad.cat([self.low | self.high, idle]), r, step)
+
 
 class Known(NamedTuple):
     """Of an objective: its gradient, and nearly its second derivative, for less than these cost."""
@@ -59,6 +69,8 @@ class Known(NamedTuple):
     curvature: Function
     is_exact: bool = False  # the second derivative, too
     enough: float = 0.0  # a step so long, relative to each unknown, is not worth making
+    # Of a problem with constraints: the conditions of z where masks hold, and their derivative.
+    conditions: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None
 
 
 class Conditions(Parts):
@@ -89,7 +101,11 @@ class Conditions(Parts):
 
         What is ``known`` of the objective does as long as nothing is differentiated.
         """
-        if known is not None and (self._constraints.size or self.is_differentiated(x.detach())):
+        if (
+            known is not None
+            and known.conditions is None
+            and (self._constraints.size or self.is_differentiated(x.detach()))
+        ):
             known = None
         self._known = known
         with ad.no_grad():
@@ -111,18 +127,29 @@ class Conditions(Parts):
     def answer_at(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """A minimum that is known, with its derivatives; masks say what is at a bound."""
         none = self._constraints.low != self._constraints.low
-        return answer(self._residual(Held(low, high, none, none)), x, Dense())
+        return self.answer_with(x, Held(low, high, none, none))
+
+    def answer_with(self, z: Tensor, held: Held) -> Tensor:
+        """The same where multipliers follow the unknowns."""
+        return answer(self._residual(held), z, Dense())[: self._size]
+
+    def with_masks(self, z: Tensor, *masks: Tensor) -> Tensor:
+        """The conditions as a function of what holds, too."""
+        return self._residual(Held(*masks))(z)
 
     def _improved(self, residual: Function, held: Held, z: Tensor) -> tuple[Tensor, Linear]:
         """A point that meets the conditions better, and how to solve with their derivative."""
         linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
         if isinstance(linear, Large):
-            return _polished_by_products(residual, z, linear), linear
+            return _polished_by_products(residual, z, linear, held.fixed), linear
         if self._size > LARGE:
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
         enough = 0.0
-        if self._known is not None:
+        if self._known is not None and self._known.conditions is not None:
+            derivative = self._known.conditions[1]
+            linear = Dense(lambda z: derivative(z, *held))
+        elif self._known is not None:
             # Each step costs as much as one of the solver's, and gains a digit or two.
             linear = self._nearly(held, self._known.curvature)
             enough = self._known.enough
@@ -132,7 +159,7 @@ class Conditions(Parts):
             linear, self._often = Dense(_matrix(residual)), Often(residual, calls=NEVER)
             residual = Lately(self._often)
         sizes = self._sizes(z[: self._size])
-        return _polished(residual, z, linear, sizes, value, most, enough), linear
+        return _polished(residual, z, linear, held.fixed, sizes, value, most, enough), linear
 
     def _sizes(self, x: Tensor) -> Tensor:
         """How large each unknown is: at the start, or here. Nothing else tells its unit."""
@@ -147,6 +174,27 @@ class Conditions(Parts):
         if self._bounds is not None:
             near = ad.minimum(near, self._bounds[1].detach() - self._bounds[0].detach())
         return self._relative * near
+
+    def _at_bounds(self, x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Which elements are at their bounds, as far as their distance tells."""
+        assert self._bounds is not None
+        near, (least, most) = self._near(x), (b.detach() for b in self._bounds)
+        low, high = x <= least + near, x >= most - near
+        # An element that began at its bound has no unit there. It has not left it, if the gradient
+        # presses it there by far more than its distance can change it.
+        from_low, from_high = (self._start <= least) & ~low, (self._start >= most) & ~high
+        if self._size > LARGE or not somewhere(from_low | from_high):
+            return low, high
+        bend = self._bend(x)
+        low = low | (from_low & ((x - least) * bend <= self._relative * gradient))
+        high = high | (from_high & ((most - x) * bend <= -self._relative * gradient))
+        return low, high
+
+    def _bend(self, x: Tensor) -> Tensor:
+        """The diagonal of the second derivative of the objective, without signs."""
+        known = self._known
+        matrix = jacfwd(grad(self._objective))(x) if known is None else known.curvature(x)
+        return ad.diagonal(matrix).abs()
 
     def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
         """The same for the constraints: relative to what they are made of."""
@@ -195,6 +243,9 @@ class Conditions(Parts):
 
     def _residual(self, held: Held) -> Function:
         c = self._constraints
+        if self._known is not None and self._known.conditions is not None:
+            recorded = self._known.conditions[0]
+            return lambda z: recorded(z, *held)
 
         def residual(z: Tensor) -> Tensor:
             v, multipliers = z[: self._size], z[self._size :]
@@ -212,14 +263,12 @@ class Conditions(Parts):
 
     def _held(self, x: Tensor) -> tuple[Held, Tensor]:
         """Which bounds and constraints hold the answer, and the multipliers of the latter."""
-        nothing = ad.zeros_like(x, dtype=ad.bool)
-        low = high = nothing
-        if self._bounds is not None:
-            near = self._near(x)
-            low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
         known = self._known
         gradient = self._gradient(x) if known is None else known.slope(x)
+        low = high = ad.zeros_like(x, dtype=ad.bool)
+        if self._bounds is not None:
+            low, high = self._at_bounds(x, gradient)
         none = c.low != c.low
         active_low = active_high = none
         multipliers = ad.zeros_like(c.low)
@@ -277,6 +326,11 @@ class Found:
         self._units = ad.where(sizes > 0, sizes, 1.0)
 
     @property
+    def z(self) -> Tensor:
+        """The point and the multipliers of constraints, without history."""
+        return self._z.detach()
+
+    @property
     def x(self) -> Tensor:
         """The point, without history."""
         return self._z[: self._size].detach()
@@ -299,6 +353,20 @@ class Found:
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
             return everywhere(met & (self._is_near(r) | self._is_flat(r, before)))
 
+    def is_saddle(self) -> bool:
+        """Whether the objective falls from here in some direction that is free."""
+        if self._z.numel() > self._size or not isinstance(self._linear, Dense):
+            return False  # constraints bend what is free; large matrices are not written down
+        if self._size > LARGE:
+            return False
+        with ad.no_grad():
+            matrix = self._linear.matrix(self._residual, self._z)
+            free = (~(self.held.low | self.held.high)).to(matrix.dtype) * self._units
+            matrix = matrix * free * free[:, None]
+            floor = _FALLS * matrix.abs().max() + ad.finfo(matrix.dtype).tiny
+            _, info = ad.linalg.cholesky_ex(matrix + floor * ad.eye(self._size, dtype=matrix.dtype))
+        return somewhere(info != 0)
+
     def _is_flat(self, r: Tensor, before: Tensor) -> Tensor:
         at_bound = self.held.low | self.held.high
         gain = ad.where(at_bound, 0.0, r[: self._size] * self._units).abs().max()
@@ -307,6 +375,7 @@ class Found:
     def _is_near(self, r: Tensor) -> Tensor:
         try:
             step, solved = self._linear.newton_step(self._residual, self._z, r)
+            step = self.held.fixed(step, r)
         except ConvergenceError:
             return ad.zeros((), dtype=ad.bool)
         met = solved & self._is_short(step)
@@ -347,6 +416,7 @@ def _polished(
     residual: Function,
     z: Tensor,
     linear: Linear,
+    fixed: Callable[[Tensor, Tensor], Tensor],
     sizes: Tensor,
     value: Function | None,
     most: int,
@@ -363,9 +433,10 @@ def _polished(
         if factored is None:
             factored = linear.factored(residual, z)
             if factored is None:
-                return _polished_by_products(residual, z, linear)
+                return _polished_by_products(residual, z, linear, fixed)
             solve, solved = factored
-            step = solve(residual(z))
+            r = residual(z)
+            step = fixed(solve(r), r)
         unit = ad.maximum(z.abs(), step.abs())
         unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
         unit = ad.where(unit > 0, unit, 1.0)
@@ -373,7 +444,8 @@ def _polished(
         if enough and everywhere(solved & (here <= enough)):
             break
         trial = z - step
-        further = solve(residual(trial))
+        r = residual(trial)
+        further = fixed(solve(r), r)
         left = norm(further / unit)
         good = solved & (left <= _GAIN * here)
         if value is not None:
@@ -390,12 +462,16 @@ def _polished(
     return z
 
 
-def _polished_by_products(residual: Function, z: Tensor, linear: Linear) -> Tensor:
+def _polished_by_products(
+    residual: Function, z: Tensor, linear: Linear, fixed: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
     for _ in range(_OF_PRODUCTS):
         try:
-            step, solved = linear.newton_step(residual, z, residual(z))
+            r = residual(z)
+            step, solved = linear.newton_step(residual, z, r)
+            step = fixed(step, r)
         except ConvergenceError:  # of the products: then it stays as exact as the solver left it
             break
         trial = z - step

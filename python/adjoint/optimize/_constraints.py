@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,26 +33,60 @@ class Constraints(Parts):
         self, funs: list[Function], lows: list[Any], highs: list[Any], start: Tensor
     ) -> None:
         self._funs, self._unknowns = tuple(funs), int(start.numel())
-        with ad.no_grad():
-            values = [Often(f, calls=NEVER)(start) for f in funs]
-        self.values = values
-        sizes = [int(v.numel()) for v in values]
+
+        def look() -> list[Tensor]:
+            with ad.no_grad():
+                return [Often(f, calls=NEVER)(start) for f in funs]
+
+        self.values: list[Tensor] = _core._unrecorded(look)
+        sizes = [int(v.numel()) for v in self.values]
+        self.is_plain = all(isinstance(b, float) for b in (*lows, *highs))
         spread = [
-            ad.as_tensor(np.array(np.broadcast_to(b, n), dtype=float), dtype=start.dtype)
+            _spread(b, n, start.dtype)
             for bounds in (lows, highs)
             for b, n in zip(bounds, sizes, strict=True)
+        ]
+        self._ends = [  # of which a program makes its own, if they are plain
+            [b for b, n in zip(bounds, sizes, strict=True) for _ in range(n)]
+            for bounds in (lows, highs)
         ]
         empty = ad.empty(0, dtype=start.dtype)
         self.low = ad.cat([empty, *spread[: len(funs)]])
         self.high = ad.cat([empty, *spread[len(funs) :]])
         self.size = sum(sizes)
         by_rows = self.size < self._unknowns
-        self._slopes = Often(self.__call__, jacrev if by_rows else jacfwd)
-        self._here = Often(self.__call__)
+        self._slopes: Any = Often(self.__call__, jacrev if by_rows else jacfwd)
+        self._here: Any = Often(self.__call__)
+        self._bend: Any = None  # a program of `_curvature`
         self.slopes, self.here = Lately(self._slopes), Lately(self._here)
 
     def __call__(self, v: Tensor) -> Tensor:
         return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
+
+    def programs(self, start: Tensor, newton: bool) -> list[tuple[Any, list[Tensor]]]:
+        """What `recorded` needs: functions, with tensors like their arguments."""
+        by_rows = self.size < self._unknowns
+        slopes = (jacrev if by_rows else jacfwd)(self.__call__)
+        kinds: list[tuple[Any, list[Tensor]]] = [(self.__call__, [start]), (slopes, [start])]
+        if newton:
+
+            def bend(v: Tensor, w: Tensor) -> Tensor:
+                matrix: Tensor = jacfwd(grad(lambda x: w @ self(x)))(v)
+                return matrix
+
+            kinds.append((bend, [start, ad.zeros(self.size, dtype=start.dtype)]))
+        return kinds
+
+    def recorded(self, start: Tensor, functions: Sequence[Any]) -> Constraints:
+        """The same by the programs of these functions."""
+        other = copy.copy(self)
+        here, slopes, *bend = functions
+        other._funs = (here,)
+        other._here, other._slopes, other._bend = here, slopes, bend[0] if bend else None
+        other.here, other.slopes = Lately(here), Lately(slopes)
+        other.values = [here(start)]
+        other.low, other.high = (ad.tensor(ends, dtype=start.dtype) for ends in self._ends)
+        return other
 
     def for_scipy(self, arrays: Arrays, newton: bool) -> list[Any]:
         """As SciPy takes them, with exact derivatives, on all samples at once.
@@ -87,6 +122,8 @@ class Constraints(Parts):
     def _curvature(self, arrays: Arrays, v: Any, weights: Any) -> Any:
         """The Hessian of a weighted sum of constraints."""
         w, at = arrays.each(weights), arrays.each(v)
+        if self._bend is not None:
+            return arrays.blocks(self._bend(at, w))
         slope = grad(lambda x: w @ self(x))
         rows = [arrays.flat(jvp(slope, (at,), (arrays.each(e),))[1]) for e in np.eye(v.size)]
         return np.stack(rows)
@@ -122,16 +159,42 @@ def constraints_of(given: Any, unknowns: Unknowns) -> Constraints:
             highs.append(0.0 if kind == "eq" else np.inf)
         elif hasattr(item, "A"):
             matrix = item.A.toarray() if hasattr(item.A, "toarray") else np.atleast_2d(item.A)
-            funs.append(_linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype)))
-            lows.append(item.lb)
-            highs.append(item.ub)
+            linear = _linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype))
+            _add(linear, item.lb, item.ub, funs, lows, highs)
         elif hasattr(item, "fun"):
-            funs.append(_flat(item.fun, unknowns, ()))
-            lows.append(item.lb)
-            highs.append(item.ub)
+            _add(_flat(item.fun, unknowns, ()), item.lb, item.ub, funs, lows, highs)
         else:
             raise TypeError(f"minimize(): {type(item).__name__} is not a constraint")
     return Constraints(funs, lows, highs, unknowns.start)
+
+
+def _add(fun: Function, low: Any, high: Any, funs: list[Any], lows: Any, highs: Any) -> None:
+    """A constraint between limits; those that are tensors become a part of its function."""
+    ends = [(low, 0.0, np.inf), (high, -np.inf, 0.0)]
+    if not any(isinstance(end, Tensor) for end, *_ in ends):
+        ends = [(None, low, high)]
+    elif low is high:
+        ends = [(low, 0.0, 0.0)]
+    for end, least, most in ends:
+        if isinstance(end, Tensor) or end is None:
+            funs.append(fun if end is None else _beyond(fun, end))
+            lows.append(least)
+            highs.append(most)
+        elif np.isfinite(end).any():
+            funs.append(fun)
+            lows.append(end if most == np.inf else -np.inf)
+            highs.append(np.inf if most == np.inf else end)
+
+
+def _beyond(fun: Function, end: Tensor) -> Function:
+    return lambda v: fun(v) - end.reshape(-1).to(v.dtype)
+
+
+def _spread(bound: Any, n: int, dtype: Any) -> Tensor:
+    """A limit of one constraint, or of several."""
+    if isinstance(bound, float):
+        return ad.full((n,), bound, dtype=dtype)
+    return ad.as_tensor(np.array(np.broadcast_to(bound, n), dtype=float), dtype=dtype)
 
 
 def _linear(rows: Tensor) -> Function:

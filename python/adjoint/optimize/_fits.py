@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import adjoint as ad
-from adjoint._core import Tensor
-from adjoint._samples import everywhere, is_batched
+from adjoint._core import Tensor, _host_call, _is_recording, _own_memory
+from adjoint._samples import batch_of, is_batched, must_hold
 from adjoint.func import jacfwd
 
-from ._conditions import Conditions
+from ._conditions import Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of
 from ._least_squares import least_squares
 from ._linear import linalg_error
@@ -157,42 +157,100 @@ def lsq_linear(
             f"{list(b.shape)}"
         )
     n = A.shape[1]
-    if not (everywhere(ad.isfinite(A)) and everywhere(ad.isfinite(b))):
-        raise ValueError("lsq_linear(): A and b must not contain infs or NaNs")
+    for given in (A, b):
+        must_hold(ad.isfinite(given), _not_finite)
     unknowns = Unknowns(ad.zeros(n, dtype=dtype), "lsq_linear")
     low, high = bounds
     pairs = [(_at(low, k), _at(high, k)) for k in range(n)]
     limits = bounds_of(pairs, unknowns)
-    if is_batched(A, b):
-        raise NotImplementedError(
-            "lsq_linear(): one problem at a time, not the samples of vmap\n"
-            "  fix: use least_squares with bounds, which takes them"
-        )
-    with ad.no_grad():
-        ends = (-math.inf, math.inf) if limits is None else tuple(t.numpy() for t in limits)
-        found = scipy_optimize().lsq_linear(A.numpy(), b.numpy(), ends, method="bvls", tol=tol)
-    if not found.success:
-        raise ConvergenceError(
-            f"lsq_linear() found no minimum: {found.message}",
-            OptimizeResult(x=found.x, success=False, message=str(found.message)),
+    assert limits is not None
+
+    def result(x: Tensor, low: Tensor, high: Tensor, nit: Any) -> OptimizeResult:
+        mask = low | high
+        return OptimizeResult(
+            x=x,
+            fun=A @ x - b,
+            cost=_half_square(A, b)(x).detach(),
+            active=mask if is_batched(mask) or _is_recording() else ad.nonzero(mask).flatten(),
+            active_mask=high.int() - low.int(),
+            nit=nit,
+            success=True,
+            message="converged",
         )
 
+    batch = batch_of(A, b, *limits)
+    operands = [batch.whole(t.detach()) for t in (A, b, *limits)]
+    if _is_recording():
+        found = _host_call(lambda given: _each_minimum(given, tol), operands)
+        x, low, high, nit = (batch.each(t) for t in found)
+        none = constraints_of((), unknowns)
+        conditions = Conditions(_half_square(A, b), limits, none, unknowns.start)
+        return result(conditions.answer_at(x, low, high), low, high, nit)
+    nearly, steps = _by_scipy(operands, tol)
+    point = _minimum(A, b, limits, batch.each(nearly))
+    return result(point.answer(), point.held.low, point.held.high, steps)
+
+
+def _half_square(A: Tensor, b: Tensor) -> Callable[[Tensor], Tensor]:
     def cost(x: Tensor) -> Tensor:
         half: Tensor = 0.5 * ((A @ x - b) ** 2).sum()
         return half
 
-    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.start)
-    point = conditions.at(ad.from_numpy(found.x).to(dtype))
-    x = point.answer()
-    return OptimizeResult(
-        x=x,
-        fun=A @ x - b,
-        cost=cost(x).detach(),
-        active=point.active(),
-        nit=int(found.nit),
-        success=True,
-        message=str(found.message),
-    )
+    return cost
+
+
+def _by_scipy(given: Sequence[Tensor], tol: float) -> tuple[Tensor, int]:
+    """About the answers of all samples, which are in front, and the number of steps."""
+    flat = [t.reshape(-1, *t.shape[t.ndim - n :]) for t, n in zip(given, (2, 1, 1, 1), strict=True)]
+    answers, steps = [], 0
+    for A, b, low, high in zip(*flat, strict=True):
+        ends = low.numpy(), high.numpy()
+        found = scipy_optimize().lsq_linear(A.numpy(), b.numpy(), ends, method="bvls", tol=tol)
+        if not found.success:
+            raise ConvergenceError(
+                f"lsq_linear() found no minimum: {found.message}",
+                OptimizeResult(x=found.x, success=False, message=str(found.message)),
+            )
+        answers.append(ad.from_numpy(found.x).to(A.dtype))
+        steps += int(found.nit)
+    return ad.stack(answers).reshape(given[2].shape), steps
+
+
+def _minimum(A: Tensor, b: Tensor, limits: tuple[Tensor, Tensor], nearly: Tensor) -> Found:
+    start = ad.zeros(A.shape[1], dtype=A.dtype)
+    none = constraints_of((), Unknowns(start, "lsq_linear"))
+    known = Known(lambda x: A.mT @ (A @ x - b), lambda _: A.mT @ A, True)
+    point = Conditions(_half_square(A, b), limits, none, start).at(nearly, known)
+    if not point.is_met((A.mT @ b).detach()):
+        raise ConvergenceError(
+            "lsq_linear() found no minimum: the gradient is not zero at SciPy's answer\n"
+            "  fix: scale the columns of A to about one size",
+            OptimizeResult(x=point.x, success=False, message="the gradient is not zero"),
+        )
+    return point
+
+
+def _each_minimum(given: Sequence[Tensor], tol: float) -> list[Tensor]:
+    """Of all samples, which are in front: answers, what is at a bound, and steps."""
+    nearly, nit = _by_scipy(given, tol)
+    depth = nearly.ndim - 1
+
+    def one(A: Tensor, b: Tensor, low: Tensor, high: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        point = _minimum(A, b, (low, high), x)
+        return point.x, point.held.low, point.held.high
+
+    each: Callable[..., tuple[Tensor, ...]] = one
+    for _ in range(depth):
+        each = ad.vmap(each)
+    with ad.no_grad():
+        found = each(*given, nearly)
+    steps = ad.full(nearly.shape[:-1], nit)
+    made: list[Tensor] = _own_memory([*found, steps], given)
+    return made
+
+
+def _not_finite(holds: Tensor) -> Exception:
+    return ValueError("lsq_linear(): A and b must not contain infs or NaNs")
 
 
 def _at(bound: Any, k: int) -> Any:

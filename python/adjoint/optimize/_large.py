@@ -25,6 +25,7 @@ from adjoint._transforming import outside_transforms
 from adjoint.autograd import Function
 from adjoint.func import jacobian, jvp, vjp
 
+from ._inside import is_inside
 from ._linear import Dense, Linear, Residual, linalg_error
 
 __all__ = ["ByFactors", "ByProducts", "Large", "product_with", "transposed_product_with"]
@@ -153,6 +154,8 @@ class ByProducts(Large):
 
     def raw(self, residual: Residual, x: Tensor, b: Tensor, transposed: bool) -> Tensor:
         make = transposed_product_with if transposed else product_with
+        if is_inside():  # a program of products has all of the residual in it
+            return self._methods[transposed](lambda v: make(residual, x)(v).detach(), b)
         product = make(residual, x)
         return self._methods[transposed](lambda v: product(v).detach(), b)
 

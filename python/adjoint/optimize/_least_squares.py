@@ -12,7 +12,7 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
-from adjoint._samples import Arrays, batch_of, largest
+from adjoint._samples import Arrays, batch_of, is_batched, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
 from ._conditions import LARGE, Conditions, Found, Known
@@ -21,7 +21,7 @@ from ._inside import Inside, is_inside
 from ._often import Lately, Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
-from ._unknowns import Unknowns, as_arguments
+from ._unknowns import Unknowns, as_arguments, raise_unless_read
 
 __all__ = ["least_squares"]
 
@@ -182,6 +182,8 @@ class _Fit(NamedTuple):
             is_plain = settings["loss"] == "linear" and not is_sparse
             gradient = slope if is_plain else programs[2] if programs else grad(cost)
             before = gradient(start)
+            if not programs and not is_batched(before) and not bool((before != 0).any()):
+                raise_unless_read("least_squares", "what fun gives", residuals, start)
             given: dict[str, Any] = {}
             if limits is not None:
                 given["bounds"] = tuple(flat(b) for b in limits)

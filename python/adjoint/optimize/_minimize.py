@@ -13,7 +13,7 @@ from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jvp
 
-from ._conditions import LARGE, NEAR, Conditions, Found, Known
+from ._conditions import LARGE, NEAR, Conditions, Found, Held, Known
 from ._constraints import Constraints, bounds_of, constraints_of
 from ._inside import Inside, is_inside
 from ._often import Often
@@ -88,7 +88,7 @@ def minimize(
         `Bounds`. The numbers may be tensors: the answer is differentiable by them as well.
     constraints
         SciPy's dicts ``{"type": "eq" | "ineq", "fun": c}``, `NonlinearConstraint` or
-        `LinearConstraint`, one or a list.
+        `LinearConstraint`, one or a list. Their limits may be tensors, too.
 
     Returns
     -------
@@ -181,6 +181,8 @@ def _near_minimum(
         of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
         found = of_minimum.at(result.x, known)
         if found.is_finite() and found.is_met(before):
+            if found.is_saddle():
+                raise _at_saddle(method, result)
             return result, found
     raise _lost(method, result)
 
@@ -194,31 +196,43 @@ def minimum_inside(
     """
     objective, limits, under, unknowns = problem
     start, kind, slope = unknowns.start, method.lower(), grad(objective)
-    if under.size or unknowns.size > LARGE:
+    if not under.is_plain or unknowns.size > LARGE:
         return None
     kinds: list[Any] = [(objective, [start]), (slope, [start]), (jacfwd(slope), [start])]
-    if kind in _PRODUCTS | _HESSIAN:
+    of_minimum = Conditions(objective, limits, under, start)
+    has_products, newton = kind in _PRODUCTS | _HESSIAN, kind == "trust-constr"
+    if has_products:
         kinds.append((_curvature(objective), [start, start]))
-    place = Inside(objective, start, *(limits or ()))
+    if under.size:
+        z = ad.cat([start, ad.zeros(under.size, dtype=start.dtype)])
+        off, idle = ad.zeros_like(start, dtype=ad.bool), ad.zeros(under.size, dtype=ad.bool)
+        like = [z, off, off, idle, idle]
+        kinds += [(of_minimum.with_masks, like), (jacfwd(of_minimum.with_masks), like)]
+        kinds += under.programs(start, newton)
+    place = Inside(_with_constraints(objective, under), start, *(limits or ()))
     if not place.takes(kinds):
         return None
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
-        value, gradient, matrix, *along = functions
+        value, gradient, matrix, *more = functions
+        along = more.pop(0) if has_products else None
         at, *bounds = operands
         ends = (bounds[0], bounds[1]) if bounds else None
-        here = Problem(value, ends, under, unknowns.moved(at))
-        run = _Run(here, None, (value, gradient, along[0] if along else None))
-        known = Known(gradient, matrix, True)
+        held_by, known = under, Known(gradient, matrix, True)
+        if under.size:
+            known = known._replace(conditions=(more[0], more[1]))
+            held_by = under.recorded(at, more[2:])
+        here = Problem(value, ends, held_by, unknowns.moved(at))
+        run = _Run(here, None, (value, gradient, along))
         result, found = minimum_of(run, method, tol, options, None, known)
         counts = ad.tensor([result.nit, result.nfev, result.njev])
-        held = found.held
-        return [found.answer(), result.fun, result.jac, counts, held.low, held.high]
+        return [found.z, result.fun, result.jac, counts, *found.held]
 
-    x, value, gradient, counts, low, high = place.solved(solve, start, *(limits or ()))
+    z, value, gradient, counts, *masks = place.solved(solve, start, *(limits or ()))
     nit, nfev, njev = counts.unbind()
+    low, high, *_ = masks
     return OptimizeResult(
-        x=Conditions(objective, limits, under, start).answer_at(x, low, high),
+        x=of_minimum.answer_with(z, Held(*masks)),
         fun=value,
         jac=gradient,
         success=True,
@@ -229,6 +243,13 @@ def minimum_inside(
         njev=njev,
         active=low | high,
     )
+
+
+def _with_constraints(
+    objective: Callable[[Tensor], Tensor], under: Constraints
+) -> Callable[[Tensor], Tensor]:
+    """A value that has the samples of both."""
+    return lambda v: objective(v) + 0 * under(v).sum()
 
 
 class _Run:
@@ -336,6 +357,16 @@ def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tenso
         return product
 
     return along
+
+
+def _at_saddle(method: Any, result: OptimizeResult) -> ConvergenceError:
+    result.success = False
+    return ConvergenceError(
+        f"minimize() by {getattr(method, '__name__', method)} stopped at a saddle: the gradient is "
+        "zero there, but the second derivative is negative in some direction, so that fun falls "
+        "further.\n  fix: begin elsewhere (x0), or a little beside it",
+        result,
+    )
 
 
 def _kind(method: Any) -> str:

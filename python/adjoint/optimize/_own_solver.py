@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
+from adjoint import _tree
+from adjoint._samples import batch_of
 
 from ._choice import linear_for
 from ._implicit import answer
@@ -20,7 +23,8 @@ def implicit(residual: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
     """Give a solver of one's own the derivative of its answer.
 
     The solver may be anything: Python, a C library, an executable, another package. It runs without
-    being recorded. The derivative comes from the equation that its answer satisfies, by the
+    being recorded; samples of a `vmap` that it does not take together are given to it one by one.
+    The derivative comes from the equation that its answer satisfies, by the
     implicit function theorem; so does that of higher order. An answer that does not satisfy the
     equation is refused, since its derivative would be that of something else.
 
@@ -53,8 +57,7 @@ def implicit(residual: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
         @functools.wraps(solver)
         def solve(*args: Any, **kwargs: Any) -> Any:
             with ad.no_grad():
-                found = solver(*ad.map(_plain, args), **kwargs)
-            unknowns = Unknowns(found, name)
+                unknowns = _solved(solver, name, ad.map(_plain, args), kwargs)
             equation = unknowns.function(lambda x: residual(x, *args, **kwargs), ())
             linear = linear_for(name, equation, unknowns.start)
             check = Solver(name, equation, linear, None, None, None)
@@ -64,6 +67,28 @@ def implicit(residual: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
         return solve
 
     return decorate
+
+
+def _solved(
+    solver: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Unknowns:
+    """What the solver finds; one sample after the other where it does not take them together."""
+    leaves, spec = _tree.flatten(args)
+    batch = batch_of(*(t for t in leaves if isinstance(t, ad.Tensor)))
+    try:
+        return Unknowns(solver(*args, **kwargs), name)
+    except (RuntimeError, TypeError, ValueError):
+        if not batch.levels:
+            raise
+    rows = [batch.whole(t).reshape(-1, *t.shape) if isinstance(t, ad.Tensor) else t for t in leaves]
+    found, unknowns = [], None
+    for k in range(math.prod(batch.shape)):
+        one = [t[k] if isinstance(t, ad.Tensor) else t for t in rows]
+        x = solver(*_tree.unflatten(spec, one), **kwargs)
+        unknowns = unknowns or Unknowns(x, name)
+        found.append(unknowns.vector(x, "the answer").detach())
+    assert unknowns is not None
+    return unknowns.moved(batch.each(ad.stack(found).reshape(*batch.shape, -1)))
 
 
 def _plain(value: Any) -> Any:

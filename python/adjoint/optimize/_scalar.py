@@ -8,11 +8,13 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, is_batched, somewhere
+from adjoint._samples import Arrays, batch_of, everywhere, is_batched, largest, somewhere
+from adjoint.func import grad, jacfwd
 
-from ._conditions import Conditions
+from ._conditions import Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of
 from ._implicit import answer
+from ._inside import Inside, is_inside
 from ._linear import Dense
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -20,6 +22,8 @@ from ._solver import Solver
 from ._unknowns import Unknowns, as_arguments
 
 __all__ = ["minimize_scalar", "root_scalar"]
+
+Function = Callable[[Tensor], Tensor]
 
 _BRACKETS = ("bisect", "brentq", "brenth", "ridder", "toms748")
 _POINTS = ("newton", "secant", "halley")
@@ -86,7 +90,7 @@ def root_scalar(
     if by_bracket:
         end = Unknowns(_float(bracket[1]), "root_scalar").start
         most = 200 if maxiter is None else maxiter
-        x, steps = _bracketed(residual, unknowns.start, end, xtol, most)
+        x, steps = _in_bracket(residual, unknowns.start, end, xtol, most)
         calls = steps + 2
     else:
         given = {**(options or {}), **({} if maxiter is None else {"maxiter": maxiter})}
@@ -107,8 +111,24 @@ def _float(x: Any) -> Any:
     return x.detach() if isinstance(x, Tensor) else float(x)
 
 
+def _in_bracket(
+    f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
+) -> tuple[Tensor, Any]:
+    """The root, and how many steps there were: inside a recording one instruction, and a tensor."""
+    place = Inside(f, a, b) if is_inside() else None
+    if place is None or not place.takes([(f, [a])]):
+        return _bracketed(f, a, b, xtol, most)
+
+    def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+        x, steps = _bracketed(functions[0], operands[0], operands[1], xtol, most)
+        return [x, ad.tensor(steps)]
+
+    x, steps = place.solved(solve, a, b)
+    return x, steps
+
+
 def _bracketed(
-    f: Callable[[Tensor], Tensor], a: Tensor, b: Tensor, xtol: float | None, most: int
+    f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
 ) -> tuple[Tensor, int]:
     """Chandrupatla's method: inverse quadratic steps where they can be trusted, else halves."""
     eps = ad.finfo(a.dtype).eps
@@ -173,7 +193,7 @@ def minimize_scalar(
     fun
         ``fun(x, *args)`` gives one number.
     bracket, bounds, method, tol, options
-        Those of `scipy.optimize.minimize_scalar`.
+        Those of `scipy.optimize.minimize_scalar`; bounds may be tensors, and have gradients.
 
     Returns
     -------
@@ -195,19 +215,61 @@ def minimize_scalar(
     def objective(v: Tensor) -> Tensor:
         return ad.as_tensor(fun(unknowns.tree(v), *arguments)).reshape(()).to(v.dtype)
 
+    limits = bounds_of([tuple(bounds)] if bounds is not None else None, unknowns)
+    settings = {"bracket": bracket, "method": method, "tol": tol, "options": options}
+    if is_inside():
+        inside = _minimum_inside(objective, limits, unknowns, settings)
+        if inside is not None:
+            return inside
+    found, counts = _minimum(objective, limits, unknowns, settings)
+    x = found.answer()
+    return _minimum_result(unknowns.tree(x), objective(x).detach(), *counts)
+
+
+def _minimum_result(x: Any, value: Tensor, nit: Any, nfev: Any) -> OptimizeResult:
+    return OptimizeResult(x=x, fun=value, success=True, message="converged", nit=nit, nfev=nfev)
+
+
+def _minimum(
+    objective: Function,
+    limits: tuple[Tensor, Tensor] | None,
+    unknowns: Unknowns,
+    settings: dict[str, Any],
+    known: Known | None = None,
+) -> tuple[Found, tuple[int, int]]:
+    """The minimum of each sample, and how many steps and evaluations they took."""
     with ad.no_grad():
-        if is_batched(objective(unknowns.start)):
-            raise NotImplementedError(
-                "minimize_scalar(): one problem at a time, not the samples of vmap\n"
-                "  fix: use minimize, which takes them"
-            )
+        batch = batch_of(objective(unknowns.start), *(limits or ()))
+        arrays = Arrays(batch, ad.float64)
+        ends = None if limits is None else [arrays.flat(end) for end in limits]
+        best, nit, nfev = [], 0, 0
+        for k in range(arrays.samples):
 
-        def value(x: float) -> float:
-            return float(objective(ad.tensor([float(x)], dtype=ad.float64)))
+            def value(x: float, k: int = k) -> float:
+                at = ad.tensor([float(x)], dtype=ad.float64)
+                return float(arrays.flat(objective(at))[k])
 
-        found = scipy_optimize().minimize_scalar(
-            value, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options
+            pair = None if ends is None else (float(ends[0][k]), float(ends[1][k]))
+            x, found = _searched(value, pair, settings)
+            best.append(x)
+            nit, nfev = nit + int(found.get("nit", 0)), nfev + int(found.get("nfev", 0))
+        start = arrays.each(best)
+    none = constraints_of((), unknowns)
+    point = Conditions(objective, limits, none, start).at(start, known)
+    slope = grad(objective) if known is None else known.slope
+    if not (point.is_finite() and point.is_met(slope(unknowns.start))):
+        raise ConvergenceError(
+            f"minimize_scalar() found no minimum: the derivative is not zero at {largest(start)}",
+            OptimizeResult(x=start, success=False, message="the derivative is not zero"),
         )
+    return point, (nit, nfev)
+
+
+def _searched(
+    value: Callable[[float], float], bounds: tuple[float, float] | None, settings: dict[str, Any]
+) -> tuple[float, Any]:
+    """SciPy's minimum of one sample."""
+    found = scipy_optimize().minimize_scalar(value, bounds=bounds, **settings)
     if not found.success:
         raise ConvergenceError(
             f"minimize_scalar() found no minimum: {found.get('message', 'it did not converge')}",
@@ -217,16 +279,28 @@ def minimize_scalar(
     for end in bounds or ():  # SciPy's method comes near, but never there
         if math.isfinite(end) and value(end) <= value(best):
             best = float(end)
-    start = ad.tensor([best], dtype=ad.float64)
-    limits = bounds_of([tuple(bounds)] if bounds is not None else None, unknowns)
-    conditions = Conditions(objective, limits, constraints_of((), unknowns), start)
-    point = conditions.at(start)
-    x = point.answer()
-    return OptimizeResult(
-        x=unknowns.tree(x),
-        fun=objective(x).detach(),
-        success=True,
-        message=str(found.get("message", "")),
-        nit=int(found.get("nit", 0)),
-        nfev=int(found.get("nfev", 0)),
-    )
+    return best, found
+
+
+def _minimum_inside(
+    objective: Function,
+    limits: tuple[Tensor, Tensor] | None,
+    unknowns: Unknowns,
+    settings: dict[str, Any],
+) -> OptimizeResult | None:
+    """The minimum as an instruction of the program that is recorded; None where it cannot be."""
+    start, slope = unknowns.start, grad(objective)
+    place = Inside(objective, start, *(limits or ()))
+    if not place.takes([(f, [start]) for f in (objective, slope, jacfwd(slope))]):
+        return None
+
+    def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+        value, slope, bend = functions
+        ends = (operands[1], operands[2]) if len(operands) > 1 else None
+        found, counts = _minimum(value, ends, unknowns, settings, Known(slope, bend, True))
+        return [found.answer(), found.held.low, found.held.high, ad.tensor(counts)]
+
+    x, low, high, counts = place.solved(solve, start, *(limits or ()))
+    none = constraints_of((), unknowns)
+    x = Conditions(objective, limits, none, start).answer_at(x, low, high)
+    return _minimum_result(unknowns.tree(x), objective(x).detach(), *counts.unbind())

@@ -18,7 +18,7 @@ from ._newton import newton, whole_step
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
-from ._unknowns import Unknowns
+from ._unknowns import Unknowns, raise_unless_read
 
 __all__ = ["Solver", "called"]
 
@@ -57,6 +57,7 @@ class Solver:
         self._tolerance, self._callback = tolerance, callback
         self._options = dict(options or {})
         self._recorded = recorded
+        self._is_recorded = False  # the residual is a program, which has no derivatives
 
     def by_name(self, start: Tensor, method: str) -> OptimizeResult:
         """Solve from ``start``; ``x`` of the result is a vector without history."""
@@ -99,6 +100,7 @@ class Solver:
                 self._options,
                 recorded,
             )
+            solver._is_recorded = True
             found = solver.by_name(operands[0], method)
             counts = ad.tensor([found.nit, found.nfev, found.njev])
             return [found.x, found.fun, counts]
@@ -155,6 +157,8 @@ class Solver:
                 else:
                     x = anderson(self._residual, start, run, memory, mixing)
             except Stop as stop:
+                if "singular" in stop.reason and not (self._is_recorded or is_batched(stop.r)):
+                    raise_unless_read(self._name, "the residual", self._residual, start)
                 result = _result(
                     stop.x, stop.r, stop.reason, run.steps, run.evaluations, run.jacobians, False
                 )

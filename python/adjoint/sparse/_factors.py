@@ -33,7 +33,7 @@ class Factors:
     def __init__(self, places: Places, values: Any) -> None:
         self.values = values.copy()
         n, m = places.shape
-        _check(places, values)
+        check_entries(places, values)
         matrix = scipy_sparse().csc_array(
             (values, places.columns_array.astype(np.int32), places.starts.astype(np.int32)), (m, n)
         )  # rows taken for columns: the transpose
@@ -111,7 +111,7 @@ def singular(n: int) -> Exception:
     return made
 
 
-def _check(places: Places, values: Any) -> None:
+def check_entries(places: Places, values: Any) -> None:
     n, m = places.shape
     if n != m:
         raise ValueError(f"a matrix of shape ({n}, {m}) has no inverse: it must be square")

@@ -16,6 +16,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
 from adjoint._tensor.creation import as_tensor, from_numpy
+from adjoint.autograd.function import Function
 
 from ._places import Places, fixed
 
@@ -182,13 +183,46 @@ def product(places: Places, values: Tensor, x: Tensor) -> Tensor:
     """The product of a matrix with a vector, or with the columns of a matrix."""
     transformed = _core._current_dual_level() >= 0 or is_batched(values, x)
     if not (transformed or _core._is_recording()):  # these do not take sparse tensors
-        whole = SparseMatrix(places, values).to_sparse_csr()
-        found: Tensor = _core.matmul(whole, x)
-        return found
+        if _core.is_grad_enabled() and (values.requires_grad or x.requires_grad):
+            recorded: Tensor = _Product.apply(places, values, x)
+            return recorded
+        return _by_rows(places, values, x)
     picked = x.index_select(0, places.columns)
     terms = picked * (values if x.ndim == 1 else values.unsqueeze(-1))
     zeros = terms.new_zeros((places.shape[0], *x.shape[1:]))
     return zeros.index_add(0, places.rows, terms)
+
+
+def _by_rows(places: Places, values: Tensor, x: Tensor) -> Tensor:
+    found: Tensor = _core.matmul(SparseMatrix(places, values).to_sparse_csr(), x)
+    return found
+
+
+class _Product(Function):
+    """The same with a history: unlike sparse tensors, its derivatives take samples of a `vmap`."""
+
+    @staticmethod
+    def forward(ctx: Any, places: Places, values: Tensor, x: Tensor) -> Tensor:
+        ctx.places = places
+        ctx.save_for_backward(values, x)
+        return _by_rows(places, values, x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        values, x = ctx.saved_tensors
+        by_values = by_x = None
+        if ctx.needs_input_grad[1]:
+            picked = _conjugate(x).index_select(0, ctx.places.columns)
+            terms = g.index_select(0, ctx.places.rows) * picked
+            by_values = terms.sum(-1) if x.ndim == 2 else terms
+        if ctx.needs_input_grad[2]:
+            turned, order = ctx.places.transposed
+            by_x = product(turned, _conjugate(values)[order], g)
+        return None, by_values, by_x
+
+
+def _conjugate(t: Tensor) -> Tensor:
+    return t.conj_physical() if t.is_complex() else t
 
 
 # --- making them ----------------------------------------------------------------------------------

@@ -86,3 +86,29 @@ def test_functions_of_several_values_and_samples() -> None:
 def test_no_integral() -> None:
     with pytest.raises(ConvergenceError, match="200 intervals were not enough"):
         quad(lambda x: 1 / x, 0, 1)
+
+
+def test_integrals_are_parts_of_programs() -> None:
+    def f(p: ad.Tensor) -> ad.Tensor:
+        whole = quad(lambda x: ad.exp(-p[0] * x * x), -math.inf, math.inf)[0]
+        return whole + quad(lambda x: ad.cos(p[1] * x), 0, p[0])[0]
+
+    run, steep = ad.compile(f, fullgraph=True), ad.compile(ad.func.grad(f), fullgraph=True)
+    many = ad.compile(ad.vmap(ad.func.grad(f)), fullgraph=True)
+    for at in (ad.tensor([1.3, 0.7], **DOUBLE), ad.tensor([40.0, 9.0], **DOUBLE)):
+        ad.testing.assert_close(run(at), f(at), rtol=1e-12, atol=0)
+        ad.testing.assert_close(steep(at), ad.func.grad(f)(at), rtol=1e-10, atol=1e-12)
+        ad.testing.assert_close(many(at[None])[0], steep(at), rtol=1e-8, atol=1e-10)
+    assert len(run.programs) == 1
+    with pytest.raises(ConvergenceError, match=r"not finite|not enough"):
+        ad.compile(lambda p: quad(lambda x: 1 / (x - p), 0, 1)[0])(ad.tensor(0.3, **DOUBLE))
+
+
+def test_samples_may_be_arrays_and_lists() -> None:
+    y, x = np.array([1.0, 2.0, 4.0, 3.0]), [0, 1, 3, 4.5]
+    scipy = pytest.importorskip("scipy.integrate")
+    for name in ("trapezoid", "simpson", "cumulative_trapezoid", "cumulative_simpson"):
+        ours, theirs = getattr(ad.integrate, name), getattr(scipy, name)
+        np.testing.assert_allclose(ours(y, x=x).numpy(), theirs(y, x=x))
+        np.testing.assert_allclose(ours(list(y), dx=0.5).numpy(), theirs(y, dx=0.5))
+    assert quad(lambda x: 2.0, 0, 3)[0].item() == pytest.approx(6)

@@ -260,3 +260,12 @@ def test_a_slope_may_solve_an_equation_itself(method: str) -> None:
 
     at = ad.tensor(0.7, **DOUBLE)
     ad.testing.assert_close(grad(end)(at), -ad.exp(-at), rtol=1e-4, atol=0)
+
+
+def test_an_event_that_grazes_zero_has_no_trusted_derivative() -> None:
+    a = ad.tensor(1.0, **DOUBLE, requires_grad=True)
+    cubic = {"events": lambda t, y: y[0], **TIGHT}
+    with pytest.warns(UserWarning, match="hardly passes zero at t = "):
+        solve_ivp(lambda t, y: 3 * (t - a) ** 2 + 0 * y, (0, 2), [-1.0], **cubic)
+    quiet = solve_ivp(lambda t, y: 3 * (t - 1) ** 2 + 0 * y, (0, 2), [-1.0], **cubic)
+    assert len(quiet.t_events[0]) == 1

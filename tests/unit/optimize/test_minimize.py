@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint as ad
@@ -158,3 +159,70 @@ def test_methods_that_stay_inside_find_what_holds_the_answer(method: str, radius
     assert x[1].item() == pytest.approx(y, rel=1e-7)
     (slope,) = ad.autograd.grad(x.sum(), r)
     assert slope.item() == pytest.approx(float(x.detach().sum()) / radius, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_quadratics_that_begin_at_their_bounds(seed: int) -> None:
+    """Elements that stay zero have no unit: rounding in them must not decide anything."""
+    rng = np.random.default_rng(seed)
+    n = 3 + seed % 3
+    half = rng.normal(size=(n, n))
+    H = ad.tensor(half @ half.T + 0.1 * np.eye(n))
+    c = ad.tensor(3 * rng.normal(size=n), requires_grad=True)
+    rows, room = ad.tensor(rng.normal(size=(n - 1, n))), ad.tensor(rng.uniform(0.1, 1, n - 1))
+
+    def check(x: ad.Tensor, free: ad.Tensor, active: ad.Tensor) -> None:
+        """The derivative by c is that of the free elements on the active rows."""
+        found = ad.stack([ad.autograd.grad(one, c, retain_graph=True)[0] for one in x])
+        m, k = int(free.sum()), int(active.sum())
+        kkt = ad.zeros(m + k, m + k, **DOUBLE)
+        kkt[:m, :m] = H[free][:, free]
+        kkt[m:, :m] = rows[active][:, free]
+        kkt[:m, m:] = kkt[m:, :m].mT.clone()
+        exact = ad.zeros(n, n, **DOUBLE)
+        exact[free.nonzero(), free.nonzero().flatten()] = ad.linalg.inv(kkt)[:m, :m]
+        ad.testing.assert_close(found, exact, rtol=1e-8, atol=1e-10)
+
+    for method in ("L-BFGS-B", "SLSQP", "trust-constr"):
+        x = minimize(
+            lambda x: x @ H @ x / 2 - c @ x, ad.zeros(n, **DOUBLE), method=method, bounds=(0, None)
+        ).x
+        free, slope = x > 0, (H @ x - c).detach()
+        assert (x >= 0).all() and (slope[free].abs() < 1e-10).all() and (slope[~free] > 0).all()
+        check(x, free, ad.zeros(n - 1, dtype=ad.bool))
+    for method in ("SLSQP", "trust-constr"):
+        x = minimize(
+            lambda x: x @ H @ x / 2 - c @ x,
+            ad.zeros(n, **DOUBLE),
+            method=method,
+            bounds=(0, None),
+            constraints={"type": "ineq", "fun": lambda x: room - rows @ x},
+        ).x
+        slack = (room - rows @ x).detach()
+        assert (x >= 0).all() and (slack > -1e-12).all()
+        check(x, x > 0, slack < 1e-10)
+
+
+def test_limits_of_constraints_may_be_tensors() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def edge(limit: ad.Tensor) -> ad.Tensor:
+        ball = optimize.NonlinearConstraint(lambda x: (x**2).sum(), -np.inf, limit)
+        return minimize(lambda x: ((x - 1) ** 2).sum(), [0.1, 0.1], constraints=ball).x[0]
+
+    at = ad.tensor(0.5, **DOUBLE)
+    ad.testing.assert_close(edge(at), at.new_tensor(0.5))  # sqrt(limit / 2)
+    ad.testing.assert_close(grad(edge)(at), at.new_tensor(0.5))
+    ad.testing.assert_close(vmap(edge)(at[None] * 1.44), at.new_tensor([0.6]))
+
+
+def test_a_saddle_is_not_a_minimum() -> None:
+    def two_wells(p: ad.Tensor) -> ad.Tensor:
+        return minimize(lambda x: (x[0] ** 2 - p) ** 2 + x[1] ** 2, [0.0, 1.0]).x
+
+    one = ad.tensor(1.0, **DOUBLE)
+    for run in (two_wells, ad.compile(two_wells), lambda p: vmap(two_wells)(ad.stack([p, -p]))):
+        with pytest.raises(ConvergenceError, match="stopped at a saddle"):
+            run(one)
+    flat = minimize(lambda x: (x[0] - x[1]) ** 2, [1.0, 0.0]).x  # a valley is one
+    ad.testing.assert_close(flat[0], flat[1])

@@ -9,7 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.func import grad, jacrev, vmap
-from adjoint.optimize import ConvergenceError, fixed_point, implicit, root
+from adjoint.optimize import ConvergenceError, fixed_point, implicit, least_squares, root
 
 from .derivatives import check_answer
 
@@ -225,3 +225,10 @@ def test_numbers_count_beside_tensors() -> None:
     assert x[1].item() == pytest.approx(2) and slope.item() == pytest.approx(-2 / 3)
     with pytest.raises(ConvergenceError, match="singular"):
         root(lambda x: [x[0] - 1, 3.0], [1.0, 1.0])
+
+
+def test_functions_that_read_plain_numbers_are_refused() -> None:
+    for solve in (root, least_squares):
+        with pytest.raises(TypeError, match="does not depend on x, as far as derivatives can tell"):
+            solve(lambda x: [float(x[0]) - 1, x[1].item() - 2], [3.0, 3.0])
+    assert least_squares(lambda x: x**2, [0.0]).success  # stationary, but it is read

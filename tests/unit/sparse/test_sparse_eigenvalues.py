@@ -149,3 +149,29 @@ REPEATED = ad.tensor([1.0, 2, 2, 5], dtype=ad.float64, requires_grad=True)
 def test_errors_say_what_is_wrong(call, error, part):
     with pytest.raises(error, match=part):
         call()
+
+
+def test_second_derivatives_take_samples_in_reverse_mode_twice():
+    n = 8
+    line = ad.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    steps, one = ad.linspace(0, 1, n, dtype=ad.float64), ad.ones(n, dtype=ad.float64)
+    solvers = ad.sparse.linalg
+
+    def of(p):
+        return p[0] * line + ad.sparse.diags_array(p[1] + steps)
+
+    for f in (
+        lambda p: solvers.eigsh(of(p), 2, sigma=0.0)[0].sum(),
+        lambda p: solvers.svds(of(p), 2)[1].sum(),
+        lambda p: solvers.lsqr(of(p), one)[0][3],
+        lambda p: solvers.expm_multiply(-0.1 * of(p), one)[3],
+    ):
+        p = ad.tensor([1.3, 0.7], dtype=ad.float64)
+        twice = ad.func.jacrev(ad.func.jacrev(f))(p)
+        ad.testing.assert_close(twice, ad.func.hessian(f)(p), rtol=1e-7, atol=1e-9)
+
+
+def test_entries_that_are_not_finite_are_refused_in_bands_too():
+    d = ad.tensor([1.0, float("nan"), 2.0])
+    with pytest.raises(ValueError, match=r"the entry \(1, 1\) of a sparse matrix is nan"):
+        ad.sparse.linalg.spsolve(ad.sparse.diags_array(d), ad.ones(3))

@@ -362,3 +362,30 @@ b18 = ad.ones(18, dtype=f64)
 def test_errors_say_what_is_wrong(call, error, part):
     with pytest.raises(error, match=part):
         call()
+
+
+@pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_a_function_for_a_matrix_is_a_part_of_a_program(method, preconditioned):
+    solve = getattr(ad.sparse.linalg, method)
+    n = 10
+    line = ad.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    b = ad.ones(n, dtype=ad.float64)
+
+    def f(p):
+        M = (lambda v: v / (2 * p[0] + p[1])) if preconditioned else None
+        return solve(lambda v: p[0] * (line @ v) + p[1] * v, b, M=M)[0][3]
+
+    slope = ad.func.grad(f)
+    for run, samples in ((f, False), (slope, False), (ad.vmap(slope), True)):
+        compiled = ad.compile(run, fullgraph=True)
+        for at in ([1.3, 0.7], [0.4, 2.0]):
+            p = ad.tensor([at, at] if samples else at, dtype=ad.float64)
+            ad.testing.assert_close(compiled(p), run(p), rtol=1e-8, atol=1e-10)
+
+
+def test_a_program_refuses_a_function_that_is_not_linear():
+    run = ad.compile(lambda p: ad.sparse.linalg.cg(lambda v: v + p * v * v, ad.ones(3))[0])
+    run(ad.tensor(0.0))
+    with pytest.raises(ValueError, match="not linear"):
+        run(ad.tensor(1.0))

@@ -11,7 +11,9 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._samples import is_batched
 from adjoint._tensor.creation import as_tensor, from_numpy
+from adjoint.sparse._factors import check_entries
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix
 from adjoint.sparse._places import Places
 
@@ -61,6 +63,9 @@ class Factored:
         if n != m:
             raise ValueError(f"{name}(): expected a square matrix, got one of shape ({n}, {m})")
         self.matrix = matrix
+        values = matrix.values
+        if not (_core._is_recording() or is_batched(values)):
+            check_entries(matrix.places, values.detach().numpy())
         band = matrix.places.band  # put together once, for a loop that solves again and again
         self._rows = None if band is None else rows_of_band(matrix.places, matrix.values)
 

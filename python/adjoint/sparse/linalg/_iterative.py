@@ -15,6 +15,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.creation import as_tensor
 from adjoint.optimize._implicit import answer
+from adjoint.optimize._inside import Inside, is_inside
 from adjoint.optimize._large import ByProducts
 from adjoint.optimize._result import ConvergenceError, OptimizeResult
 from adjoint.sparse._matrix import SparseMatrix, product
@@ -210,21 +211,20 @@ class _Problem:
     def _by_operator(self, how: _ByKrylov) -> Tensor:
         operator, b = self._operator, self._b
         assert operator is not None
-        if not _core._is_recording():
-            operator.check(b)
+        operator.check(b)
 
         def residual(x: Tensor) -> Tensor:
             off: Tensor = operator.matvec(x) - b
             return off
 
         def method(apply: Any, right: Tensor) -> Tensor:
-            return how.run(_over_columns(apply), right.unsqueeze(1), False).squeeze(1)
+            return how.by_products(apply, right, False)
 
         def transposed(apply: Any, right: Tensor) -> Tensor:
-            return how.run(_over_columns(apply), right.unsqueeze(1), True).squeeze(1)
+            return how.by_products(apply, right, True)
 
         with ad.no_grad():
-            x = how.run(operator.matmat, b.detach().unsqueeze(1), False, how.start).squeeze(1)
+            x = how.by_products(operator.matvec, b.detach(), False, how.start, operator.matmat)
         return answer(residual, x, ByProducts(method, transposed))
 
 
@@ -247,10 +247,53 @@ class _ByKrylov:
         start = None if adjoint else self.start
         return self.run(lambda v: product(places, values, v), b, adjoint, start)
 
-    def run(self, A: Any, b: Tensor, adjoint: bool, start: Tensor | None = None) -> Tensor:
+    def by_products(
+        self,
+        apply: Callable[[Tensor], Tensor],
+        b: Tensor,
+        adjoint: bool,
+        start: Tensor | None = None,
+        by_columns: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """The solution for a vector, by a function that gives products with vectors."""
+        if is_inside():
+            found = self._inside(apply, b, adjoint, start)
+            if found is not None:
+                return found
+        columns = by_columns or _over_columns(apply)
+        return self.run(columns, b.unsqueeze(1), adjoint, start).squeeze(1)
+
+    def _inside(self, apply: Any, b: Tensor, adjoint: bool, start: Tensor | None) -> Tensor | None:
+        """The same as an instruction of the program that is recorded; None where it cannot be."""
+        if self._limits.callback is not None:
+            return None
+        given = [b] if start is None else [b, start.squeeze(1)]
+        place = Inside(apply, b, *given)
+        kinds: list[Any] = [(apply, [b])]
+        M = self._preconditioner(b, adjoint)
+        if M is not None:
+            kinds.append((lambda v: M(v.unsqueeze(1)).squeeze(1), [b]))
+        if not place.takes(kinds):
+            return None
+
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+            A, *M = map(_over_columns, functions)
+            b, *start = (t.unsqueeze(1) for t in operands)
+            x = self.run(A, b, adjoint, start[0] if start else None, M[0] if M else None)
+            return [x.squeeze(1)]
+
+        return place.solved(solve, *given)[0]
+
+    def _preconditioner(self, b: Tensor, adjoint: bool) -> Any:
+        turned = adjoint and self._method in ("gmres", "bicgstab")
+        return as_columns(self._M, b.shape[0], b, turned)
+
+    def run(
+        self, A: Any, b: Tensor, adjoint: bool, start: Tensor | None = None, M: Any = None
+    ) -> Tensor:
         """The solution for columns, without history."""
         n = b.shape[0]
-        M = as_columns(self._M, n, b, adjoint and self._method in ("gmres", "bicgstab"))
+        M = self._preconditioner(b, adjoint) if M is None else M
         if start is not None and start.shape != b.shape:
             start = None
         try:

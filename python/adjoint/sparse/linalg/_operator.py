@@ -11,7 +11,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, is_batched
+from adjoint._samples import must_hold
 from adjoint._tensor.creation import as_tensor, from_numpy
 from adjoint.func import vjp, vmap
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix
@@ -119,14 +119,7 @@ class LinearOperator:
             together, one, other = self.matvec(x + y), self.matvec(x), self.matvec(y)
             size = (one.abs() + other.abs()).max() if n else one.abs().sum()
             off = (together - one - other).abs().max() if n else size
-            fine = everywhere(off <= ad.finfo(like.dtype).eps ** 0.5 * size)
-        if not fine:
-            much = "" if is_batched(off, size) else f" by {float(off):.3g} of {float(size):.3g}"
-            raise ValueError(
-                f"the operator is not linear: A(x + y) differs from A x + A y{much}.\n"
-                "  fix: take what does not depend on x to the right side; for equations that are "
-                "not linear use adjoint.optimize.root"
-            )
+            must_hold(off <= ad.finfo(like.dtype).eps ** 0.5 * size, _not_linear, off, size)
 
     def _taken(self, v: Any, size: int) -> Tensor:
         vector: Tensor = as_tensor(v)
@@ -145,6 +138,15 @@ class LinearOperator:
                 f"{size} was expected"
             )
         return v.reshape(size)
+
+
+def _not_linear(holds: Tensor, off: Tensor, size: Tensor) -> Exception:
+    much = "" if off.ndim else f" by {float(off):.3g} of {float(size):.3g}"
+    return ValueError(
+        f"the operator is not linear: A(x + y) differs from A x + A y{much}.\n"
+        "  fix: take what does not depend on x to the right side; for equations that are "
+        "not linear use adjoint.optimize.root"
+    )
 
 
 def _conjugated(f: Map) -> Map:
