@@ -419,7 +419,8 @@ class Plan:
             first = more = 0  # that has been done
         if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
             more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
-            more += settling(self.noise or _FLOAT64) * moved + PAIR * (3 if claimed else 1)
+            more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
+            more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):
             second = 4 * moved + 2 + 4
         else:
