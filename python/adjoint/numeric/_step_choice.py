@@ -38,8 +38,8 @@ def probe(plan: Plan, point: Point, steps: Steps) -> None:
     """Set ``steps.relative``: what an earlier probe found, or a new one."""
     if not plan.method.probe or not np.isnan(steps.given).any():
         return
-    if steps.noise >= ROUGH:
-        return  # luck would choose
+    if steps.noise >= ROUGH or steps.relative is not None:
+        return  # luck would choose; or they are chosen
     order = plan.method.order
     rule = steps.noise ** (1 / (order + 1))
     relative = np.full(point.inputs.size, rule)
@@ -129,9 +129,11 @@ def _search(
         longer = [j for j in range(min(middle, -1), top + 1) if np.isfinite(doubt(j))]
         k = min(straight or longer or [k], key=doubt)
     best, noise = _balance(gap, k, lowest, steps)
-    if noise > _NOISY * steps.noise and _is_kinked(point, slopes, bends):
-        # Not noise: the entries that it is about will be settled (_bends.py).
-        return float(steps.noise ** (1 / (order + 1))), steps.noise, False
+    if noise > _NOISY * steps.noise:
+        nearer = [gap(j) for j in range(k, max(k - 4, lowest), -1)]
+        if _is_calm(nearer) or _is_kinked(point, slopes, bends):
+            # Not noise: the entries that it is about will be settled (_bends.py).
+            return float(steps.noise ** (1 / (order + 1))), steps.noise, False
     if order == 1 and np.isfinite(gap(k)):
         # Where rounding and the second derivative, seen at the step k, do the same harm.
         # But not much less than the length over which the slope changes: values may be zero here.
@@ -151,6 +153,13 @@ def _is_straight(slopes: dict[int, Any], bends: dict[int, Any], steps: Sequence[
     """Whether the value at x is about between those on both sides, by each of some steps."""
     with np.errstate(all="ignore"):
         return all(np.nansum((bends[k] * 10.0**k) ** 2) <= np.nansum(slopes[k] ** 2) for k in steps)
+
+
+def _is_calm(gaps: list[float]) -> bool:
+    """Whether slopes by shorter steps than some are alike again: noise grows as steps shrink."""
+    return any(
+        np.isfinite(gaps[j]) and max(gaps[j + 1 : j + 3]) < gaps[j] for j in range(len(gaps) - 2)
+    )
 
 
 def _is_kinked(point: Point, slopes: dict[int, Any], bends: dict[int, Any]) -> bool:

@@ -47,7 +47,7 @@ PAIR = 2  # evaluations of a check
 _SHORTER = 1 / 3  # the steps of a check
 _ROUNDINGS = 16.0
 _WORSE = 300.0  # times the error that a method expects
-_PART = 0.3  # of a slope: what its own size may explain
+_PART = 0.05  # of a slope: what noise may explain
 _UNSETTLED = 0.03
 _NOTHING = 1e-3
 _DIGITS = 5e-6  # noise beyond which a function is told of, unless its user said so
@@ -120,7 +120,8 @@ def gap_along(
         return None  # no room
     with np.errstate(all="ignore"):
         own = np.sqrt(np.sum((v / steps.sizes(method.order)) ** 2))
-        rounding = _ROUNDINGS * steps.rounding * (1 / direction_size(short, v, 2) + own)
+        both = _ROUNDINGS * (1 / direction_size(short, v, 2) + own)
+        rounding = max(steps.noise * both, min(steps.rounding * both, _PART))
         share = rounding + _WORSE * method.error(steps.rounding)
         # Slopes that are others by shorter steps are those of a jump, or noise, whatever the
         # rounding of what they make may explain.
