@@ -248,6 +248,12 @@ def _check_differences(
             "elementwise= and sparsity= go with derivative='central' or 'forward', not "
             f"{method.name!r}"
         )
+    if isinstance(sparsity, str):
+        raise ValueError(
+            f"sparsity={sparsity!r}: the pattern of an external is a matrix of its outputs by its "
+            "inputs, since its code cannot be followed. fix: a dense or scipy.sparse pattern, or "
+            "omit it; ad.func.jacobian(f, sparsity='detect') then takes all entries"
+        )
     if elementwise and sparsity is not None:
         raise ValueError("elementwise=True already says what is sparse; omit sparsity=")
     if noise is not None and not 0 < noise < 1:
