@@ -1,16 +1,18 @@
 """Results of expensive evaluations kept on disk, by content: joblib's `Memory` does the keeping.
 
 The key is what the function is (its name, its source and code, what it closes over and what its
-globals are, functions that it calls among them; a program's files) and what it is given. Read next:
-_evaluate.py.
+globals are, functions that it calls and modules of the user's among them; a program's files) and
+what it is given. Read next: _evaluate.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -136,20 +138,42 @@ def _globals_of(function: FunctionType) -> list[Any]:
     return [value for value in found if isinstance(value, _LASTING) or not names & _CHANGING]
 
 
-def _is_installed(function: FunctionType) -> bool:
-    path = function.__code__.co_filename
+def _is_installed(path: str) -> bool:
     return "site-packages" in path or path.startswith((os.path.dirname(os.__file__), "<frozen"))
+
+
+def _module(module: ModuleType) -> str:
+    """What a module is: one of the user's by its text, and those of the user's that it reads."""
+    texts, waiting = {}, [module]
+    while waiting:
+        one = waiting.pop()
+        if one.__name__ in texts:
+            continue
+        texts[one.__name__] = str(getattr(one, "__version__", ""))
+        path = getattr(one, "__file__", None) or ""
+        own = path.endswith(".py") and not _is_installed(path)
+        if not own or one.__name__.partition(".")[0] == "adjoint":
+            continue
+        with contextlib.suppress(OSError):
+            texts[one.__name__] += content_of_file(Path(path))
+        for value in vars(one).values():
+            made_in = sys.modules.get(
+                str(getattr(value, "__module__", ""))
+            )  # from made_in import f
+            found = value if inspect.ismodule(value) else made_in
+            waiting += [found] if found is not None else []
+    return str(sorted(texts.items()))
 
 
 def _hashed(value: Any, function: Any, within: set[int]) -> str:
     import joblib
 
     if inspect.isfunction(value):
-        if _is_installed(value):
+        if _is_installed(value.__code__.co_filename):
             return f"{value.__module__}.{value.__qualname__}"
         return _identity(value, within)
     if inspect.ismodule(value):
-        return f"{value.__name__} {getattr(value, '__version__', '')}"
+        return _module(value)
     if inspect.isclass(value):
         return f"{value.__module__}.{value.__qualname__} {_source(value)}"
     wrapped = getattr(getattr(value, "definition", None), "function", None)

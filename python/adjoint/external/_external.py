@@ -21,6 +21,7 @@ from adjoint.numeric._method import Method, Stencil, resolve
 from adjoint.numeric._plan import Plan
 from adjoint.numeric._second import Effort, effort_of
 from adjoint.numeric._sparse_jacobian import ColouredPattern, restricted
+from adjoint.numeric._step_choice import PAIRS
 from adjoint.numeric._tiny_elements import count_tiny
 from adjoint.numeric._verification import PAIR
 
@@ -219,7 +220,7 @@ class External:
         definition, plan = self.definition, self.definition.plan
         sizes = [_count(t) for t in asked]
         if definition.given:
-            return _given_cost(definition, sum(sizes))
+            return _given_cost(definition, sizes)
         colours = None
         if plan.sparsity is not None:
             inputs = call.arguments.inputs
@@ -247,6 +248,12 @@ def _check_differences(
             "elementwise= and sparsity= go with derivative='central' or 'forward', not "
             f"{method.name!r}"
         )
+    if isinstance(sparsity, str):
+        raise ValueError(
+            f"sparsity={sparsity!r}: the pattern of an external is a matrix of its outputs by its "
+            "inputs, since its code cannot be followed. fix: a dense or scipy.sparse pattern, or "
+            "omit it; ad.func.jacobian(f, sparsity='detect') then takes all entries"
+        )
     if elementwise and sparsity is not None:
         raise ValueError("elementwise=True already says what is sparse; omit sparsity=")
     if noise is not None and not 0 < noise < 1:
@@ -268,9 +275,9 @@ def _magnitudes(t: Tensor) -> Any:
     return np.abs(parts.astype(float))
 
 
-def _given_cost(definition: Definition, inputs: int) -> Cost:
+def _given_cost(definition: Definition, sizes: Sequence[int]) -> Cost:
     given, plan = definition.given, definition.plan
-    calls = inputs if given.names == ["jvp"] else 1
+    calls = sum(sizes) if given.names == ["jvp"] else 1
     rule = f"{given.names[0]}="
     text = f"{definition.name}: 1 evaluation; a vjp calls {rule} {calls} times, no evaluations"
     jvp = 0
@@ -282,9 +289,11 @@ def _given_cost(definition: Definition, inputs: int) -> Cost:
         text += "; a jvp calls vjp= once, recorded, and transposes it"
     elif given.jacobian is None:
         jvp = 2 + (PAIR if plan.verifies else 0)
+        known = plan.steps_found or not plan.method.probe or plan.method.step is not None
+        first = "" if known else f", the first {2 * PAIRS * len(sizes)} more to choose its steps"
         text += (
-            f"; a jvp takes {jvp} more (central), or calls of vjp= for each output if those are "
-            "few; fix: give jvp= too, or linear=True"
+            f"; a jvp takes {jvp} more (central){first}, or calls of vjp= for each output if those "
+            "are few; fix: give jvp= too, or linear=True"
         )
     if not plan.method.flat:
         text += f"; a second derivative along a direction takes 2 more, and 2 calls of {rule}"

@@ -135,20 +135,25 @@ def columns(
     return Parser(read, file, text=f"columns({use!r}, {skip}, {comments!r}, {delimiter!r})")
 
 
+_JSON_KEY = re.compile(r"""\[["'](.*?)["']\]|([^.\[\]]+)""")  # ['a key'], or one between dots
+
+
 def json_path(path: str, file: str | None = None) -> Parser:
     """A number, or lists of numbers, in a JSON document.
 
     Parameters
     ----------
     path
-        Keys and positions with dots between: ``"results.0.drag"``.
+        Keys and positions with dots between, ``"results.0.drag"``, or as JSONPath writes them,
+        ``"$.results[0]['drag']"``.
     file
         The file; standard output by default.
     """
+    keys_of = _JSON_KEY.findall(path.removeprefix("$"))
 
     def read(data: bytes) -> Any:
         value = json.loads(data)
-        for key in path.split(".") if path else ():
+        for key in (quoted or plain for quoted, plain in keys_of):
             try:
                 value = value[int(key)] if isinstance(value, list) else value[key]
             except (KeyError, IndexError, ValueError, TypeError):

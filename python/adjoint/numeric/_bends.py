@@ -21,14 +21,13 @@ from ._jacobians import Dense, Jacobian, Sparse
 from ._point import Point
 from ._sparse_jacobian import AnyPattern
 from ._steps import Steps
-from ._verification import entries_of, settle
+from ._verification import SHORT, entries_of, settle
 
 __all__ = ["Bends", "mended", "mended_along"]
 
 _ROUNDINGS = 16.0
 _WORSE = 300.0  # times what the steps are chosen for
 _LONG = 30.0  # times the square of a step that is long, since slopes are straight
-_SHORT = 0.6  # the power of rounding that a short step is
 _LIKE = 3.0  # how far what grows as it should may be off
 
 
@@ -94,7 +93,7 @@ def _is_known(
     """Whether a much shorter pair finds the same slopes, or the same kink: one at x."""
     e = steps.rounding
     try:
-        ends = steps.both_sides(e**_SHORT * steps.scale)
+        ends = steps.both_sides(e**SHORT * steps.scale)
     except ValueError:
         return True  # no room
     slopes, second, columns, rows = entries_of(point, pattern, ends, [group])

@@ -417,9 +417,12 @@ class Plan:
             more = 2 * (MOST_PAIRS - PAIRS) * directions
         if self.verified or self.steps_found:
             first = more = 0  # that has been done
+            if chosen and not self.steps_found:  # but for steps that suit no other input
+                more = 2 * MOST_PAIRS * directions
         if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
             more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
-            more += settling(self.noise or _FLOAT64) * moved + PAIR * (3 if claimed else 1)
+            more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
+            more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):
             second = 4 * moved + 2 + 4
         else:

@@ -9,7 +9,7 @@ elements at a bound), once per function. Read next: _steps.py.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,8 +38,8 @@ def probe(plan: Plan, point: Point, steps: Steps) -> None:
     """Set ``steps.relative``: what an earlier probe found, or a new one."""
     if not plan.method.probe or not np.isnan(steps.given).any():
         return
-    if steps.noise >= ROUGH:
-        return  # luck would choose
+    if steps.noise >= ROUGH or steps.relative is not None:
+        return  # luck would choose; or they are chosen
     order = plan.method.order
     rule = steps.noise ** (1 / (order + 1))
     relative = np.full(point.inputs.size, rule)
@@ -122,12 +122,18 @@ def _search(
         k, here = k - 1, doubt(k - 1)
     if here > _UNSETTLED:
         # Steps that are far too long look like noise, too: the slopes of a fast wave are random.
+        # But a wave is straight over a short step, and where there is noise a long one is.
         smaller = range(min(middle, -1) - 1, lowest + 2, -1)
-        k = min([k, *smaller], key=doubt)
+        tried = [j for j in (k, *smaller) if np.isfinite(doubt(j))]
+        straight = [j for j in tried if _is_straight(slopes, bends, (j, j - 1, j - 2))]
+        longer = [j for j in range(min(middle, -1), top + 1) if np.isfinite(doubt(j))]
+        k = min(straight or longer or [k], key=doubt)
     best, noise = _balance(gap, k, lowest, steps)
-    if noise > _NOISY * steps.noise and _is_kinked(point, slopes, bends):
-        # Not noise: the entries that it is about will be settled (_bends.py).
-        return float(steps.noise ** (1 / (order + 1))), steps.noise, False
+    if noise > _NOISY * steps.noise:
+        nearer = [gap(j) for j in range(k, max(k - 4, lowest), -1)]
+        if _is_calm(nearer) or _is_kinked(point, slopes, bends):
+            # Not noise: the entries that it is about will be settled (_bends.py).
+            return float(steps.noise ** (1 / (order + 1))), steps.noise, False
     if order == 1 and np.isfinite(gap(k)):
         # Where rounding and the second derivative, seen at the step k, do the same harm.
         # But not much less than the length over which the slope changes: values may be zero here.
@@ -141,6 +147,19 @@ def _search(
     # Not farther than the function was seen to be there.
     seen = [10.0**j for j, found in slopes.items() if found is not None]
     return min(best, max(seen, default=best)), noise, True
+
+
+def _is_straight(slopes: dict[int, Any], bends: dict[int, Any], steps: Sequence[int]) -> bool:
+    """Whether the value at x is about between those on both sides, by each of some steps."""
+    with np.errstate(all="ignore"):
+        return all(np.nansum((bends[k] * 10.0**k) ** 2) <= np.nansum(slopes[k] ** 2) for k in steps)
+
+
+def _is_calm(gaps: list[float]) -> bool:
+    """Whether slopes by shorter steps than some are alike again: noise grows as steps shrink."""
+    return any(
+        np.isfinite(gaps[j]) and max(gaps[j + 1 : j + 3]) < gaps[j] for j in range(len(gaps) - 2)
+    )
 
 
 def _is_kinked(point: Point, slopes: dict[int, Any], bends: dict[int, Any]) -> bool:

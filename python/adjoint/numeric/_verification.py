@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAIR",
+    "SHORT",
     "entries_of",
     "gap_along",
     "pair_agrees",
@@ -46,12 +47,13 @@ PAIR = 2  # evaluations of a check
 _SHORTER = 1 / 3  # the steps of a check
 _ROUNDINGS = 16.0
 _WORSE = 300.0  # times the error that a method expects
-_PART = 0.3  # of a slope: what its own size may explain
+_PART = 0.05  # of a slope: what noise may explain
 _UNSETTLED = 0.03
 _NOTHING = 1e-3
-_DIGITS = 1e-4  # noise beyond which a function is told of, unless its user said so
+_DIGITS = 5e-6  # noise beyond which a function is told of, unless its user said so
 _CLOSE, _EXACT = 1e-3, 1e-4  # steps, and changes of a slope, that no staircase has
 _SEEN = 100.0  # roundings
+SHORT = 0.75  # the power of rounding that the shortest steps are
 _BENT = 0.1  # a second difference over the first, where a step is across something
 _GROWS = 3.0  # a second difference over the square of its step, from one step to the next
 _MISSED = 1e3  # times the root of rounding: what a missing entry changes at least
@@ -71,6 +73,14 @@ def closer(steps: Steps) -> Steps:
     relative = np.full(steps.scale.size, rule) if steps.relative is None else steps.relative
     made.relative = _SHORTER * np.fmin(np.where(np.isnan(relative), rule, relative), rule)
     made.given = _SHORTER * steps.given
+    return made
+
+
+def nearest(steps: Steps) -> Steps:
+    """Steps that are as short as they may be for a few digits of a slope."""
+    made = copy.copy(steps)
+    made.relative = np.full(steps.scale.size, steps.rounding**SHORT)
+    made.given = np.full_like(steps.given, np.nan)
     return made
 
 
@@ -110,7 +120,8 @@ def gap_along(
         return None  # no room
     with np.errstate(all="ignore"):
         own = np.sqrt(np.sum((v / steps.sizes(method.order)) ** 2))
-        rounding = _ROUNDINGS * steps.rounding * (1 / direction_size(short, v, 2) + own)
+        both = _ROUNDINGS * (1 / direction_size(short, v, 2) + own)
+        rounding = max(steps.noise * both, min(steps.rounding * both, _PART))
         share = rounding + _WORSE * method.error(steps.rounding)
         # Slopes that are others by shorter steps are those of a jump, or noise, whatever the
         # rounding of what they make may explain.
@@ -143,11 +154,12 @@ def refuse_pattern(point: Point, steps: Steps, seen: Any, kind: str) -> None:
         wrong = gap > _MISSED * steps.rounding**0.5 * size
     if not wrong.any():
         return
-    # What goes to zero with the steps is the bend of a function that is flat here.
-    with contextlib.suppress(EvaluationError, ValueError), np.errstate(all="ignore"):
-        wrong &= np.abs(ours - along_parts(point, closer(closer(steps)), v)) > gap / 2
-    if not wrong.any():
-        return
+    # What goes to zero with the steps is the bend of a function that is flat here, or a kink near.
+    for nearer in (closer(closer(steps)), nearest(steps)):
+        with contextlib.suppress(EvaluationError, ValueError), np.errstate(all="ignore"):
+            wrong &= np.abs(ours - along_parts(point, nearer, v)) > gap / 2
+        if not wrong.any():
+            return
     k = int(np.argmax(wrong))
     changes = (
         f"{point.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
@@ -185,7 +197,7 @@ def refuse_nonlinear(point: Point) -> None:
 
 def _rungs(noise: float) -> list[float]:
     """Relative steps from long to short."""
-    lowest = max(3, round(-0.75 * np.log10(noise)))
+    lowest = max(3, round(-SHORT * np.log10(noise)))
     return [10.0**-k for k in range(1, lowest + 1)]
 
 

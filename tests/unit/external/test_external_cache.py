@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import numpy as np
@@ -93,3 +94,23 @@ def test_a_program_is_known_by_its_files(tmp_path):
 
     assert [run(2), run(2), run(5), run(2)] == [4.0, 4.0, 10.0, 4.0]
     assert log.read_text() == ".."
+
+
+def test_modules_of_the_user_are_content(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def value(inner, outer):
+        (tmp_path / "inner_part.py").write_text(f"def part(x):\n    return {inner} * x\n")
+        (tmp_path / "outer_part.py").write_text(
+            f"from inner_part import part\ndef whole(x):\n    return part(x) + {outer}\n"
+        )
+        for name in ("inner_part", "outer_part"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        outer_part = importlib.import_module("outer_part")
+        f = ad.external(lambda x: CALLS.append(1) or outer_part.whole(x), cache=tmp_path / "kept")
+        return f(float64(1.0)).item()
+
+    assert [value(2, 10), value(2, 10), value(3, 10), value(3, 200)] == [12, 12, 13, 203]
+    assert len(CALLS) == 3

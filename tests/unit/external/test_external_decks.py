@@ -145,6 +145,7 @@ def test_gradients_on_workers_leave_every_run(program):
         (parsers.columns(use=1, delimiter=","), b"1,2\n3,4\n", [2, 4]),
         (parsers.columns(use=["b", "a"], skip=2), b"title\n# a b\n1 2\n3 4\n", [[2, 1], [4, 3]]),
         (parsers.json_path("a.b.1"), b'{"a": {"b": [1, [2, 3]]}}', [2, 3]),
+        (parsers.json_path("$.a[1]['b.c'][0]"), b'{"a": [1, {"b.c": [4, 5]}]}', 4),
     ],
 )
 def test_what_parsers_read(parser, data, wanted):

@@ -132,6 +132,55 @@ def test_jumps_near_and_at_an_input(seed):
     assert told if distance == 0 else right or told
 
 
+def grain(v):
+    """Numbers between -1/2 and 1/2 without any order: the noise of an iteration, say."""
+    bits = np.asarray(v, float).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return ((bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) / 2.0**64 - 0.5
+
+
+# What lies between the ends of a step, or looks like it: the function, its derivative, and x.
+def corner(c, d, w):
+    return lambda v: abs(v - c) + np.sin(v), lambda v: np.sign(v - c) + np.cos(v), c + d
+
+
+def clipped(c, d, w):
+    return lambda v: max(v, c) ** 3, lambda v: 3 * v**2 * (v > c), c + d
+
+
+def pole(c, d, w):
+    return lambda v: 1 / (v - c), lambda v: -1 / (v - c) ** 2, c + abs(d)
+
+
+def bump(c, d, w):
+    def height(v):
+        return np.exp(-(((v - c) / w) ** 2))
+
+    return lambda v: v + height(v), lambda v: 1 - 2 * (v - c) / w**2 * height(v), c + w / 2
+
+
+def noisy(c, d, w):
+    return lambda v: np.sin(v) + w * grain(v), np.cos, c
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", [corner, clipped, pole, bump, noisy])
+def test_what_is_nearer_than_a_step_is_seen(kind, seed):
+    rng = np.random.default_rng(seed)
+    c = rng.uniform(0.3, 2) * rng.choice([-1, 1])
+    d, w = 10.0 ** -rng.uniform(1, 10) * rng.choice([-1, 1]), 10.0 ** -rng.uniform(2, 9)
+    function, slope, x = kind(c, d, w)
+    each = ad.external(lambda v: np.array([function(e) for e in v]), elementwise=True)
+
+    def look(f, at):
+        yield quiet(lambda: ad.func.grad(lambda z: f(z).sum())(at)[0])
+        yield quiet(lambda: ad.func.jvp(f, (at,), (ad.ones_like(at),))[1].reshape(-1)[0])
+
+    with np.errstate(over="ignore"):
+        alone = look(ad.external(lambda v: function(v[0])), tensor([x]))
+        for found, told in (*alone, *look(each, tensor([x, 1.7 * c]))):
+            assert told or found.item() == pytest.approx(slope(x), rel=1e-2, abs=1e-3)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_patterns_are_used_and_held_to_their_word(seed):
     rng = np.random.default_rng(seed)

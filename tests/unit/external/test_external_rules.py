@@ -236,3 +236,8 @@ def test_later_derivatives_cost_what_was_told(options):
         before = f.evaluator.count
         ad.func.jvp(f, (x.detach(),), (x.detach(),))
         assert f.evaluator.count - before <= cost.forward + cost.jvp
+
+
+def test_a_pattern_is_a_matrix_and_that_is_said_at_once():
+    with pytest.raises(ValueError, match=r"sparsity='detect': .* fix: a dense or scipy.sparse"):
+        ad.external(np.sin, sparsity="detect")
