@@ -160,15 +160,18 @@ class LineProfile:
 
     def _table(self, what: str, costs: dict[str, Cost]) -> Table:
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("forward", "backward", "share", "calls", "bytes kept"):
-            table.add_column(name, justify="right", no_wrap=True)
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         table.add_column(what, no_wrap=True, overflow="ellipsis")
         for name, cost in list(costs.items())[:_SHOWN]:
             share = cost.seconds / self.seconds if self.seconds else 0.0
             times = [_time(s) if s else "" for s in (cost.forward, cost.backward)]
-            table.add_row(*times, f"{share:.1%}", f"{cost.count:,}", _size(cost.bytes), name)
+            # Text, not markup: `x[loss]` would be taken for a style.
+            figures = [f"{share:.1%}", f"{cost.count:,}", _size(cost.bytes)]
+            table.add_row(*times, *figures, Text(name))
         if len(costs) > _SHOWN:
             table.add_row("", "", "", "", "", f"... {len(costs) - _SHOWN} more")
         return table

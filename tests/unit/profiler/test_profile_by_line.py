@@ -111,6 +111,14 @@ def test_short_calls_are_counted_to_the_last_one() -> None:
     assert sum(row.seconds for row in p.rows) <= p.seconds
 
 
+def test_lines_that_look_like_markup_are_shown() -> None:
+    parts = {"loss": ad.ones(3)}
+    loss = "loss"
+    with ad.profile() as p:
+        parts[loss] * 2  # [/x]
+    assert "parts[loss] * 2  # [/x]" in str(p)
+
+
 def test_a_node_knows_how_long_its_call_took() -> None:
     x = ad.ones(300, 300, requires_grad=True)
     before = x.exp()
