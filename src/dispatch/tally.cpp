@@ -37,8 +37,8 @@ uint64_t ticks() {
 #endif
 }
 
-constexpr uint64_t kShortTicks = 3000;              // about a microsecond
-constexpr uint64_t kLongTicks = 100 * kShortTicks;  // longer than what a sample may stand for
+constexpr uint64_t kShortTicks = 10'000;  // about three microseconds
+constexpr uint64_t kLongTicks = 300'000;  // longer than what a sample may stand for
 constexpr uint32_t kMeanGap = 16;
 constexpr uint32_t kFirst = 16;  // events that are timed in any case: the first ones are slow
 constexpr size_t kNewest = size_t{1} << 20;  // nodes whose calls are remembered
@@ -195,6 +195,7 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, b
     t_generation = g_generation;
   }
   outer_ = t_innermost_tally;
+  if (outer_ && outer_->mutes_) return true;
   bool backward =
       kind == Profiled::Node || kind == Profiled::Engine || (outer_ && outer_->slot_->key.backward);
   if (line) {
@@ -214,6 +215,7 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, b
   } else if (++slot_->waited >= slot_->gap) {
     weight_ = std::exchange(slot_->waited, 0);
   }
+  mutes_ = backward && !weight_;
   live_ = allocated();
   if (weight_) start_ = ticks();
   return true;
@@ -251,7 +253,7 @@ void TallyScope::close() {
   t_innermost_tally = outer_;
   TallySlot& s = *slot_;
   int64_t grown = allocated() - live_;
-  s.count += 1;
+  s.count += outer_ && s.key.backward ? weight_ : 1;
   s.memory += grown - inner_memory_;
   if (outer_) outer_->inner_memory_ += grown;
   if (!weight_) return;

@@ -1,10 +1,11 @@
 // A tally: what calls of each op, and nodes of each kind, took on each line. It is what `ad.profile()` shows.
 //
 // Note [Samples of a tally]. Every event is counted, and its bytes are exact. Reading a clock twice costs as
-// much as a third of the shortest ops, so what lasts less than a microsecond is timed once in about sixteen
+// much as a third of the shortest ops, so what lasts less than three microseconds is timed once in about sixteen
 // times, at random distances; those that are passed over are taken to last as long as the others of their line
 // (or of their op, if none of the line was timed). What runs inside an event is timed if that is: the time of its
-// own is what remains.
+// own is what remains. What runs inside a node that is passed over is not looked at: calls inside of nodes are
+// counted with those that are timed, each for all that it stands for.
 //
 // All of it happens with the GIL held. Read next: tally.cpp, profile.h.
 #pragma once
@@ -73,6 +74,8 @@ class TallyScope {
   void open_paced(const Op& op);
   // The call recorded a node.
   void made(const Node* node);
+  // Whether nothing inside is looked at.
+  bool mutes() const { return mutes_; }
 
  private:
   void close();
@@ -82,6 +85,7 @@ class TallyScope {
   uint64_t start_ = 0, inner_ticks_ = 0, sequence_ = 0;
   int64_t live_ = 0, inner_memory_ = 0;
   uint32_t weight_ = 0;  // how many events it stands for; 0: it is passed over
+  bool mutes_ = false;
   OpPace* pace_ = nullptr;
 };
 
@@ -98,6 +102,9 @@ struct OpPace {
 inline constexpr size_t kPaces = 256;
 extern __attribute__((visibility("hidden"))) OpPace op_paces[kPaces];
 extern __attribute__((visibility("hidden"))) constinit thread_local TallyScope* t_innermost_tally;
+
+// Whether what runs now is inside a node that is passed over.
+inline bool tally_muted() { return t_innermost_tally && t_innermost_tally->mutes(); }
 
 inline OpPace& pace_of(const Op& op) {
   return op_paces[(reinterpret_cast<uintptr_t>(&op) >> 6) % kPaces];
