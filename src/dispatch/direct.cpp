@@ -192,11 +192,11 @@ int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocate
 [[gnu::always_inline]] inline TensorObject* run_tallied(const Op& op, Loop loop, Operand x,
                                                         Operand y, const TensorObject* like) {
   if (tally_muted()) return run(op, loop, x, y, like);
-  OpPace& pace = pace_of(op);
-  if (like->numel <= kShortNumel && passes_over(pace, op)) {
+  OpPace& pace = pace_of(&op);
+  if (like->numel <= kShortNumel && passes_over(pace, &op)) {
     int64_t before = allocated();
     TensorObject* out = run(op, loop, x, y, like);
-    count_passed_over(pace, out->grad_fn, allocated() - before);
+    count_passed_over(pace, op, out->grad_fn, allocated() - before);
     return out;
   }
   TallyScope scope;

@@ -63,15 +63,21 @@ class TallyScope {
   TallyScope() = default;
   TallyScope(const TallyScope&) = delete;
   ~TallyScope() {
-    if (slot_) close();
+    if (slot_)
+      close();
+    else if (mutes_)
+      unmute();
   }
   // False where no tally is under way. Without a line, that of the event around it counts, or the caller's.
   // `is_short`: it may be passed over.
   bool open(Profiled kind, const char* name, const SourceLine* line, bool is_short);
   // The same for a name that is not of static memory.
   bool open(Profiled kind, const std::string& name, const SourceLine* line);
-  // A call of the short way that is timed.
+  // A call of the short way, or a short node, that is timed.
   void open_paced(const Op& op);
+  void open_paced(const char* name, const SourceLine& line);
+  // A short node that is passed over, with all that runs inside.
+  void mute();
   // The call recorded a node.
   void made(const Node* node);
   // Whether nothing inside is looked at.
@@ -79,6 +85,7 @@ class TallyScope {
 
  private:
   void close();
+  void unmute();
 
   TallySlot* slot_ = nullptr;  // null: not open
   TallyScope* outer_ = nullptr;
@@ -93,29 +100,37 @@ class TallyScope {
 // Its calls are passed over by op, so that a line is looked for once: a recorded node has it.
 
 struct OpPace {
-  const Op* op = nullptr;
-  uint32_t left = 0;        // how many more calls are passed over
-  uint32_t stands_for = 1;  // the next one that is timed: for itself, and for those
+  const void* key = nullptr;  // the op, or the name of nodes
+  uint32_t left = 0;          // how many more calls are passed over
+  uint32_t stands_for = 1;    // the next one that is timed: for itself, and for those
   uint32_t timed = 0;
-  TallySlot* slot = nullptr;  // of the last call that was passed over
+  TallySlot* slot =
+      nullptr;  // of the last call that was passed over, or of the last node that was timed
 };
-inline constexpr size_t kPaces = 256;
+inline constexpr size_t kPaces = 1024;
 extern __attribute__((visibility("hidden"))) OpPace op_paces[kPaces];
 extern __attribute__((visibility("hidden"))) constinit thread_local TallyScope* t_innermost_tally;
 
 // Whether what runs now is inside a node that is passed over.
 inline bool tally_muted() { return t_innermost_tally && t_innermost_tally->mutes(); }
 
-inline OpPace& pace_of(const Op& op) {
-  return op_paces[(reinterpret_cast<uintptr_t>(&op) >> 6) % kPaces];
+inline OpPace& pace_of(const void* key) {
+  return op_paces[(reinterpret_cast<uintptr_t>(key) >> 4) * 0x9E3779B97F4A7C15u >> 54];
 }
-// Whether a short call is only counted: then `count_passed_over` is owed, afterwards.
-inline bool passes_over(OpPace& pace, const Op& op) {
-  if (t_innermost_tally || pace.op != &op || pace.left == 0) return false;
+// Whether a short call is only counted: then `count_passed_over` is owed, afterwards. Nodes are counted with
+// those that are timed.
+inline bool passes_over(OpPace& pace, const void* key) {
+  if (t_innermost_tally || pace.key != key || pace.left == 0) return false;
   --pace.left;
   return true;
 }
-void count_passed_over(OpPace& pace, const Node* made, int64_t bytes);
+inline void TallyScope::mute() {
+  outer_ = t_innermost_tally;
+  mutes_ = true;
+  t_innermost_tally = this;
+}
+inline void TallyScope::unmute() { t_innermost_tally = outer_; }
+void count_passed_over(OpPace& pace, const Op& op, const Node* made, int64_t bytes);
 
 // Elements of operands up to which a call may be a short one.
 inline constexpr int64_t kShortNumel = 4096;
