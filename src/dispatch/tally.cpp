@@ -41,7 +41,7 @@ constexpr uint64_t kShortTicks = 10'000;  // about three microseconds
 constexpr uint64_t kLongTicks = 300'000;  // longer than what a sample may stand for
 constexpr uint32_t kMeanGap = 16;
 constexpr uint32_t kFirst = 16;  // events that are timed in any case: the first ones are slow
-constexpr size_t kNewest = size_t{1} << 20;  // nodes whose calls are remembered
+constexpr size_t kNewest = size_t{1} << 16;  // nodes whose calls are remembered: a megabyte
 constexpr size_t kCache = 1024;
 
 struct KeyHash {
@@ -137,9 +137,10 @@ uint32_t draw_gap() {
   return 1 + static_cast<uint32_t>(random % (2 * kMeanGap - 1));
 }
 
-// Nodes that were passed over since the last one that was timed.
+// What was passed over, and not counted, since the last one that was timed.
 void count_tail(const OpPace& pace) {
-  if (pace.slot && pace.slot->key.backward) pace.slot->count += pace.stands_for - 1 - pace.left;
+  if (!pace.slot) return;
+  pace.slot->count += pace.slot->key.backward ? pace.stands_for - 1 - pace.left : pace.unplaced;
 }
 
 // The pace of an op, or of nodes of a name; one takes over from another that has the same place.
@@ -246,6 +247,7 @@ void TallyScope::open_paced(const Op& op) {
   OpPace& pace = claimed_pace(&op);
   pace_ = &pace;
   weight_ = pace.stands_for;
+  pace.slot = slot_;
 }
 
 void TallyScope::open_paced(const char* name, const SourceLine& line) {
@@ -258,11 +260,12 @@ void TallyScope::open_paced(const char* name, const SourceLine& line) {
 
 void count_passed_over(OpPace& pace, const Op& op, const Node* made, int64_t bytes) {
   if (!g_running) return;
-  SourceLine callers;
-  if (!made) SourceLine::capture(&callers);
-  const SourceLine& line = made ? made->line : callers;
-  if (!pace.slot || pace.slot->key.line != line)
-    pace.slot = slot_of(Profiled::Op, op.name.c_str(), false, line);
+  if (!made) {
+    ++pace.unplaced;
+    return;
+  }
+  if (!pace.slot || pace.slot->key.line != made->line)
+    pace.slot = slot_of(Profiled::Op, op.name.c_str(), false, made->line);
   pace.slot->count += 1;
   pace.slot->memory += bytes;
 }
@@ -275,8 +278,13 @@ void TallyScope::close() {
   t_innermost_tally = outer_;
   TallySlot& s = *slot_;
   int64_t grown = allocated() - live_;
+  int64_t own = grown - inner_memory_;
   s.count += s.key.backward ? weight_ : 1;
-  s.memory += grown - inner_memory_;
+  s.memory += own;
+  if (pace_ && pace_->unplaced) {
+    s.count += pace_->unplaced;
+    s.memory += own * std::exchange(pace_->unplaced, 0);
+  }
   if (outer_) outer_->inner_memory_ += grown;
   if (!weight_) return;
   if (outer_)

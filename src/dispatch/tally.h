@@ -97,13 +97,15 @@ class TallyScope {
 };
 
 // --- The short way (direct.cpp) -------------------------------------------------------------------
-// Its calls are passed over by op, so that a line is looked for once: a recorded node has it.
+// Its calls are passed over by op, so that a line is looked for once: a recorded node has it. Calls that record
+// nothing are counted with the next one that is timed.
 
 struct OpPace {
   const void* key = nullptr;  // the op, or the name of nodes
   uint32_t left = 0;          // how many more calls are passed over
   uint32_t stands_for = 1;    // the next one that is timed: for itself, and for those
   uint32_t timed = 0;
+  uint32_t unplaced = 0;  // calls that recorded nothing: their line would have to be looked for
   TallySlot* slot =
       nullptr;  // of the last call that was passed over, or of the last node that was timed
 };
