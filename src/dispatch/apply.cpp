@@ -58,7 +58,7 @@ void mark_creation(const Op& op, const Value* args, const Value& out) {
   auto applied = [&] {
     return mode_on(kAutocast) ? apply_autocast(op, args) : apply_as_given(op, args);
   };
-  if (!mode_on(kProfiled)) return applied();
+  if (!mode_on(kProfiled) || tally_muted()) return applied();
   ProfiledScope scope(op, args, false);
   Value out = applied();
   scope.made(out);
@@ -193,7 +193,7 @@ Tensor change_in_place(const Op& op, Value* args) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
-  if (!mode_on(kProfiled)) [[likely]]
+  if (!mode_on(kProfiled) || tally_muted()) [[likely]]
     return change_in_place(op, args);
   ProfiledScope scope(op, args, true);
   Tensor out = change_in_place(op, args);

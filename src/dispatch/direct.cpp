@@ -191,11 +191,12 @@ int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocate
 // While a tally is under way, and nothing else is unusual (Note [Samples of a tally]).
 [[gnu::always_inline]] inline TensorObject* run_tallied(const Op& op, Loop loop, Operand x,
                                                         Operand y, const TensorObject* like) {
-  OpPace& pace = pace_of(op);
-  if (like->numel <= kShortNumel && passes_over(pace, op)) {
+  if (tally_muted()) return run(op, loop, x, y, like);
+  OpPace& pace = pace_of(&op);
+  if (like->numel <= kShortNumel && passes_over(pace, &op)) {
     int64_t before = allocated();
     TensorObject* out = run(op, loop, x, y, like);
-    count_passed_over(pace, out->grad_fn, allocated() - before);
+    count_passed_over(pace, op, out->grad_fn, allocated() - before);
     return out;
   }
   TallyScope scope;

@@ -121,6 +121,7 @@ int begin_profiled(Profiled kind, std::string name) {
 }
 
 void end_profiled(int event) {
+  if (event < 0) return;  // a tally's: no clock is read for it here
   uint64_t end = now();
   ProfiledEvent* e = event_at(event);
   if (!e || e->end) return;

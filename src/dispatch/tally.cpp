@@ -37,11 +37,11 @@ uint64_t ticks() {
 #endif
 }
 
-constexpr uint64_t kShortTicks = 3000;              // about a microsecond
-constexpr uint64_t kLongTicks = 100 * kShortTicks;  // longer than what a sample may stand for
+constexpr uint64_t kShortTicks = 10'000;  // about three microseconds
+constexpr uint64_t kLongTicks = 300'000;  // longer than what a sample may stand for
 constexpr uint32_t kMeanGap = 16;
 constexpr uint32_t kFirst = 16;  // events that are timed in any case: the first ones are slow
-constexpr size_t kNewest = size_t{1} << 20;  // nodes whose calls are remembered
+constexpr size_t kNewest = size_t{1} << 16;  // nodes whose calls are remembered: a megabyte
 constexpr size_t kCache = 1024;
 
 struct KeyHash {
@@ -137,6 +137,20 @@ uint32_t draw_gap() {
   return 1 + static_cast<uint32_t>(random % (2 * kMeanGap - 1));
 }
 
+// What was passed over, and not counted, since the last one that was timed.
+void count_tail(const OpPace& pace) {
+  if (!pace.slot) return;
+  pace.slot->count += pace.slot->key.backward ? pace.stands_for - 1 - pace.left : pace.unplaced;
+}
+
+// The pace of an op, or of nodes of a name; one takes over from another that has the same place.
+OpPace& claimed_pace(const void* key) {
+  OpPace& pace = pace_of(key);
+  if (pace.key == key) return pace;
+  if (pace.key) count_tail(pace);
+  return pace = {key};
+}
+
 void set_pace(OpPace* pace, uint64_t took) {
   pace->left = ++pace->timed > kFirst && took < kShortTicks ? draw_gap() - 1 : 0;
   pace->stands_for = pace->left + 1;
@@ -166,6 +180,9 @@ std::vector<std::pair<TallyKey, Tally>> stop_tally() {
   t_innermost_tally = nullptr;
   double per_tick = g_tallies->nanoseconds_per_tick = g_tallies->per_tick();
   double passed = static_cast<double>(now() - g_tallies->start), sum = 0;
+  for (const OpPace& pace : op_paces) count_tail(pace);
+  for (TallySlot& s : g_tallies->slots)
+    if (s.key.backward) s.count += s.waited;
   for (const TallySlot& s : g_tallies->slots) sum += own_nanoseconds(s, per_tick);
   double scale = sum > passed ? passed / sum : 1;  // samples may stand for a little too much
   std::vector<std::pair<TallyKey, Tally>> rows;
@@ -195,6 +212,7 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, b
     t_generation = g_generation;
   }
   outer_ = t_innermost_tally;
+  if (outer_ && outer_->mutes_) return true;
   bool backward =
       kind == Profiled::Node || kind == Profiled::Engine || (outer_ && outer_->slot_->key.backward);
   if (line) {
@@ -214,6 +232,7 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, b
   } else if (++slot_->waited >= slot_->gap) {
     weight_ = std::exchange(slot_->waited, 0);
   }
+  mutes_ = backward && !weight_;
   live_ = allocated();
   if (weight_) start_ = ticks();
   return true;
@@ -224,21 +243,29 @@ bool TallyScope::open(Profiled kind, const std::string& name, const SourceLine* 
 }
 
 void TallyScope::open_paced(const Op& op) {
-  OpPace& pace = pace_of(op);
-  if (pace.op != &op) pace = {&op};
-  open(Profiled::Op, op.name.c_str(), nullptr, false);
-  if (outer_) return;
+  if (!open(Profiled::Op, op.name.c_str(), nullptr, false) || outer_) return;
+  OpPace& pace = claimed_pace(&op);
   pace_ = &pace;
   weight_ = pace.stands_for;
+  pace.slot = slot_;
 }
 
-void count_passed_over(OpPace& pace, const Node* made, int64_t bytes) {
+void TallyScope::open_paced(const char* name, const SourceLine& line) {
+  if (!open(Profiled::Node, name, &line, false) || outer_) return;
+  OpPace& pace = claimed_pace(name);
+  pace_ = &pace;
+  weight_ = pace.stands_for;
+  pace.slot = slot_;
+}
+
+void count_passed_over(OpPace& pace, const Op& op, const Node* made, int64_t bytes) {
   if (!g_running) return;
-  SourceLine callers;
-  if (!made) SourceLine::capture(&callers);
-  const SourceLine& line = made ? made->line : callers;
-  if (!pace.slot || pace.slot->key.line != line)
-    pace.slot = slot_of(Profiled::Op, pace.op->name.c_str(), false, line);
+  if (!made) {
+    ++pace.unplaced;
+    return;
+  }
+  if (!pace.slot || pace.slot->key.line != made->line)
+    pace.slot = slot_of(Profiled::Op, op.name.c_str(), false, made->line);
   pace.slot->count += 1;
   pace.slot->memory += bytes;
 }
@@ -251,8 +278,13 @@ void TallyScope::close() {
   t_innermost_tally = outer_;
   TallySlot& s = *slot_;
   int64_t grown = allocated() - live_;
-  s.count += 1;
-  s.memory += grown - inner_memory_;
+  int64_t own = grown - inner_memory_;
+  s.count += s.key.backward ? weight_ : 1;
+  s.memory += own;
+  if (pace_ && pace_->unplaced) {
+    s.count += pace_->unplaced;
+    s.memory += own * std::exchange(pace_->unplaced, 0);
+  }
   if (outer_) outer_->inner_memory_ += grown;
   if (!weight_) return;
   if (outer_)

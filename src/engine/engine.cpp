@@ -285,8 +285,14 @@ void Run::run_node(Node* node) {
   if (ordinary_ && is_plain(node)) return run_plain(node);
   if (tallied_ && mode_on(kProfiled) && tally_under_way() && is_plain(node)) {
     TallyScope scope;
-    bool is_short = node->run == this && node->pending && node->pending.numel() <= kShortNumel;
-    scope.open(Profiled::Node, node->name, &node->line, is_short);
+    if (node->run == this && node->pending && node->pending.numel() <= kShortNumel) {
+      if (passes_over(pace_of(node->name), node->name))
+        scope.mute();
+      else
+        scope.open_paced(node->name, node->line);
+    } else {
+      scope.open(Profiled::Node, node->name, &node->line, false);
+    }
     return run_plain(node);
   }
   std::optional<ProfiledScope> timed;

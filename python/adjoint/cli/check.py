@@ -122,7 +122,7 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
     if a.plot:
         try:
             plot.save_check(a.plot, report)
-            console.print(f"\nplots: {a.plot}", soft_wrap=True, highlight=False)
+            console.print(f"\nplots: {a.plot}", soft_wrap=True, highlight=False, markup=False)
         except plot.NoMatplotlib as error:
             print(f"adjoint check: no picture {a.plot}: {error}", file=sys.stderr)
         except OSError as error:

@@ -26,8 +26,9 @@ _NOT_FINITE = "#222222"
 def tensor_html(t: Tensor) -> str:
     """The cell that a notebook shows for a tensor."""
     with np.errstate(all="ignore"):  # means of huge numbers
-        lines = [f"<b>{escape(_title(t))}</b>", *(escape(line) for line in _facts(t))]
-        picture = _heat_map(t)
+        values = _array(t)
+        lines = [f"<b>{escape(_title(t))}</b>", *(escape(line) for line in _facts(t, values))]
+        picture = _heat_map(values)
     text = "<br>".join(lines)
     return (
         '<div style="display:flex;gap:1em;align-items:flex-start;font-family:monospace">'
@@ -40,16 +41,16 @@ def _title(t: Tensor) -> str:
     return f"{type(t).__name__.lower()} {dtype} {list(t.shape)}"
 
 
-def _facts(t: Tensor) -> list[str]:
+def _facts(t: Tensor, values: Any) -> list[str]:
     facts = []
-    if not _has_plain_numbers(t):
-        facts.append(repr(t) if t.numel() <= _SMALL else f"{t.numel():,} elements")
+    if values is None:
+        facts.append(repr(t) if t.numel() <= _SMALL else f"{t.numel():,} elements{_stored(t)}")
     elif t.numel() == 0:
         facts.append("empty")
     elif t.numel() <= _SMALL:
         facts.append(str(t.detach().tolist()))
     else:
-        facts.append(_numbers(t))
+        facts.append(_numbers(t, values))
     if t.grad_fn is not None:
         facts.append(f"grad_fn: {type(t.grad_fn).__name__}{_made_at(t)}")
     elif t.requires_grad:
@@ -71,44 +72,48 @@ def _made_at(t: Tensor) -> str:
     return f", made at {described(source)}" if source is not None else ""
 
 
-def _has_plain_numbers(t: Tensor) -> bool:
-    """Sparse, batched and meta tensors have none that could be shown."""
-    try:
-        t.detach().numpy(force=True)
-    except (RuntimeError, TypeError, NotImplementedError, ValueError):
-        return False
-    return True
+def _stored(t: Tensor) -> str:
+    layout = str(t.layout).removeprefix("torch.")
+    if not layout.startswith("sparse"):
+        return ""
+    return f", {t.detach().values().numel() if not t.is_sparse else t._nnz():,} stored, {layout}"
 
 
 def _array(t: Tensor) -> Any:
-    """The numbers as float64: absolute values of complex ones."""
-    plain = t.detach()
-    if plain.is_complex():
-        plain = plain.abs()
-    return np.asarray(plain.double().numpy(force=True))
+    """The numbers as float64, absolute values of complex ones; None if there are none to show.
+
+    Sparse, batched and meta tensors have none.
+    """
+    try:
+        plain = t.detach()
+        if plain.is_complex():
+            plain = plain.abs()
+        return np.asarray(plain.double().numpy(force=True))
+    except (RuntimeError, TypeError, NotImplementedError, ValueError):
+        return None
 
 
-def _numbers(t: Tensor) -> str:
-    values = _array(t)
-    finite = values[np.isfinite(values)]
+def _numbers(t: Tensor, values: Any) -> str:
+    is_finite = np.isfinite(values)
+    finite = values if is_finite.all() else values[is_finite]
     words = "of absolute values: " if t.is_complex() else ""
     if finite.size:
         parts = (f"{f.__name__} {f(finite):.4g}" for f in _BRIEF)
         words += ", ".join(parts)
-    for name, count in (("NaN", np.isnan(values).sum()), ("infinite", np.isinf(values).sum())):
-        if count:
-            words += f"; {count:,} {name}"
+    if finite.size < values.size:
+        for name, count in (("NaN", np.isnan(values).sum()), ("infinite", np.isinf(values).sum())):
+            if count:
+                words += f"; {count:,} {name}"
     return words
 
 
 _BRIEF = (np.min, np.mean, np.max, np.std)
 
 
-def _heat_map(t: Tensor) -> str:
+def _heat_map(values: Any) -> str:
     """The last two axes as coloured squares; of more axes the first matrix."""
-    if t.numel() <= 1 or t.ndim == 0 or not _has_plain_numbers(t):
+    if values is None or values.size <= 1:
         return ""
-    values = _array(t)
     while values.ndim > 2:
         values = values[0]
     cells = _averaged(np.atleast_2d(values))

@@ -332,6 +332,22 @@ def test_the_prompt_steps() -> None:
     assert not s.history
 
 
+def test_what_looks_like_markup_is_shown() -> None:
+    """Rich takes ``[nan, 1]`` for a style, and ``[/x]`` for the end of one."""
+    from rich.console import Console
+
+    from adjoint.graph.stepping._terminal import interact
+
+    x = ad.ones(2, requires_grad=True)
+    s = ad.step((x * 2).sum(), ad.tensor(float("nan")), names={"[b]x": x})
+    s.finish()
+    assert "[nan, nan]" in str(s) and "leaf [b]x" in str(s)
+    console = Console(file=io.StringIO(), width=100)
+    console.input = lambda *_, **__: "q"  # type: ignore[method-assign]
+    interact(s, console)
+    assert "[nan, nan]" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_long_lines_leave_room_for_numbers() -> None:
     x = ad.tensor([1.0], requires_grad=True)
     y = (x * 1.0 * 2.0 * 3.0 * 4.0 * 5.0 * 6.0 * 7.0).sum() + 0.0 * (x + 1.0).sum() + 1.0 + 2.0

@@ -84,6 +84,13 @@ def test_every_kind_of_tensor_can_be_shown(t: ad.Tensor) -> None:
     assert str(list(t.shape)) in words(t)
 
 
+def test_numbers_in_brief_of_every_layout_and_dtype() -> None:
+    assert "12 stored, sparse_coo" in words(ad.eye(12).to_sparse())
+    assert "12 stored, sparse_csr" in words(ad.eye(12).to_sparse_csr())
+    shown = (ad.arange(16.0).view(4, 4).bfloat16())._repr_html_()
+    assert "max 15" in shown and "<svg" in shown
+
+
 def test_batched_tensors_can_be_shown() -> None:
     seen = []
     ad.func.vmap(lambda row: seen.append(words(row * 2)) or row)(ad.ones(3, 20))

@@ -111,6 +111,26 @@ def test_short_calls_are_counted_to_the_last_one() -> None:
     assert sum(row.seconds for row in p.rows) <= p.seconds
 
 
+def test_calls_inside_of_short_nodes_are_counted_by_samples() -> None:
+    x = y = ad.ones(3, requires_grad=True)
+    for _ in range(4000):
+        y = y.sin()
+    loss = y.sum()
+    with ad.profile() as p:
+        loss.backward()
+    assert p.ops["SinBackward0"].count == 4000
+    assert p.ops["_mul_cos"].count == pytest.approx(4000, rel=0.2)
+    assert p.ops["_mul_cos"].backward > 0 and x.grad is not None
+
+
+def test_lines_that_look_like_markup_are_shown() -> None:
+    parts = {"loss": ad.ones(3)}
+    loss = "loss"
+    with ad.profile() as p:
+        parts[loss] * 2  # [/x]
+    assert "parts[loss] * 2  # [/x]" in str(p)
+
+
 def test_a_node_knows_how_long_its_call_took() -> None:
     x = ad.ones(300, 300, requires_grad=True)
     before = x.exp()

@@ -95,8 +95,15 @@ def _waiting(stepper: Stepper) -> Iterator[RenderableType]:
 
 def _grid() -> Any:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
+    class Grid(Table):
+        """Its cells are text, and no markup: ``[nan, 1]`` would be taken for a style."""
+
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(*map(Text, cells), **options)
+
+    table = Grid.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(style="cyan", min_width=30)
     table.add_column(style="green", no_wrap=True)
