@@ -1,4 +1,4 @@
-"""The documentation as a site: it fits desks and phones, finds names, and asks no host for anything.
+"""The documentation as a site: it fits desks and phones, finds names, and asks no host anything.
 
 It is looked at where it was built (``python -m sphinx docs build/docs``); elsewhere the tests skip.
 """
