@@ -48,7 +48,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "default_thumb_file": str(ROOT / "docs" / "images" / "thumbnail.png"),
     "show_memory": False,
-    "min_reported_time": 10,
+    "write_computation_times": False,  # those pages ask a host for scripts
     "remove_config_comments": True,
 }
 suppress_warnings = ["misc.highlighting_failure"]

@@ -11,7 +11,7 @@ from typing import Any
 import adjoint as ad
 
 BLUE, GREY = "#2062b4", "#707070"
-LARGEST = 16  # nodes that a small picture has room for
+LARGEST, LONGEST = 16, 7  # nodes, and nodes in a row, that a small picture has room for
 
 
 def result(namespace: dict[str, Any]) -> tuple[str, ad.Tensor] | None:
@@ -79,6 +79,8 @@ def draw(namespace: dict[str, Any], target: Path) -> bool:
     nodes = in_order(graph)
     at = places(nodes)
     wide = -min(x for x, _ in at.values())
+    if wide >= LONGEST:
+        return False
     high = max(y for _, y in at.values()) + 1
     figure = Figure(figsize=(max(4.0, 1.35 * (wide + 1.8)), max(2.2, 0.9 * (2 * high))), dpi=130)
     axes = figure.add_axes((0, 0, 1, 1))

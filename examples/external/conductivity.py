@@ -6,8 +6,8 @@ An inverse problem: the conductivity of a plate from temperatures, through a Sci
 
 The heat equation -div(k grad u) = f is solved by SciPy, which autograd cannot see. Its derivative
 is written by hand: one more solve with the same matrix (the adjoint equation) gives the gradient by
-all cells at once. ``python conductivity.py [picture.png]`` plots in the terminal, and into a file
-if one is named (which needs matplotlib).
+all cells at once. It plots in the terminal, and with ``--save FOLDER`` into a file (which needs
+matplotlib).
 """
 
 import sys
@@ -174,9 +174,8 @@ def into_file(path):
 
 
 in_terminal(truth, found, ("true conductivity", "recovered"))
-if len(sys.argv) > 1:
-    into_file(sys.argv[1])
-    print("written", sys.argv[1])
+if "--save" in sys.argv:  # followed by a folder
+    into_file(f"{sys.argv[-1]}/conductivity.png")
 error = np.linalg.norm(found - truth) / np.linalg.norm(truth - 1)
 print(f"{N * N} cells, loss {history[0]:.2g} to {history[-1]:.2g} in {len(history) - 1} iterations")
 print(f"error {100 * error:.0f} % of the inclusions")

@@ -27,6 +27,7 @@ from typing import Any
 
 import adjoint as ad
 
+# sphinx_gallery_thumbnail_path = "guides/images/loops_recomputation.png"
 CELLS = 1000
 
 
