@@ -25,6 +25,7 @@ void add_tensor_class(PyObject* module);          // bindings/tensor/tensor_clas
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 void add_foreign_calls(PyObject* module);         // bindings/interop/foreign_calls.cpp
 void add_foreign_reductions(PyObject* module);    // bindings/interop/foreign_reductions.cpp
+void add_shared_reduction(PyObject* module);      // bindings/interop/shared_reduction.cpp
 
 namespace {
 
@@ -67,6 +68,7 @@ void fill(PyObject* module) {
   add_shared_memory(module);
   add_foreign_calls(module);
   add_foreign_reductions(module);
+  add_shared_reduction(module);
   add_subclasses(module);
   add_casts();
   add_forward_mode(module);

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -39,8 +40,8 @@ def main(program: Sequence[str]) -> int:
     sys.excepthook = _FirstFailure(folder, rank, sys.excepthook)
     status = _run(program)
     if folder is not None:
-        if status:
-            _claim(folder, rank, status)
+        if status and _claim(folder, rank, status):
+            _note(folder, "said", {})
         _note(folder, f"ended-{rank}", {"status": status})
     if status:
         _end_others(status)
@@ -115,15 +116,25 @@ def _note(folder: str, name: str, content: dict[str, object]) -> None:
 
 
 def _claim(folder: str | None, rank: int, status: int) -> bool:
-    """Whether this rank is the first to fail; the others keep quiet about what followed from it."""
+    """Whether this rank is the first to fail; the others keep quiet about what followed from it.
+
+    They also let the first have its say before they go on, and end all ranks.
+    """
     if folder is None:
         return True
     _note(folder, f"failing-{rank}", {"rank": rank, "status": status})
     try:
         os.link(os.path.join(folder, f"failing-{rank}"), os.path.join(folder, "failed"))
     except OSError:
+        _wait_for(os.path.join(folder, "said"))
         return False
     return True
+
+
+def _wait_for(note: str, seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not os.path.exists(note) and time.monotonic() < end:
+        time.sleep(0.005)
 
 
 class _FirstFailure:
@@ -141,6 +152,8 @@ class _FirstFailure:
         if _claim(self._folder, self._rank, status):
             self._show(kind, error, trace)  # type: ignore[operator]
             sys.stderr.flush()
+            if self._folder is not None:
+                _note(self._folder, "said", {})
 
 
 def _end_others(status: int) -> None:

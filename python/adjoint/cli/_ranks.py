@@ -7,6 +7,8 @@ rather than through mpiexec, which mixes the lines of ranks. Read next: _rank.py
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 import re
@@ -142,6 +144,15 @@ class Ranks:
             started = self._read(f"started-{rank}")
             if started and _is_alive(started):
                 os.kill(started["pid"], signal.SIGKILL)
+        self._remove_shared()
+
+    def _remove_shared(self) -> None:
+        """Remove shared memory of MPI's that ranks could not."""
+        for note in glob.glob(f"{glob.escape(self.folder)}/shared-*"):
+            with open(note) as file:
+                for path in file.read().splitlines():
+                    with contextlib.suppress(OSError):  # the rule: MPI has removed it
+                        os.unlink(path)
 
     def _verdict(self, status: int) -> int:
         """Say in one line why it ended, if not well."""

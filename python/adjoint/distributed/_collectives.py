@@ -27,7 +27,7 @@ from adjoint.distributed._memory import (
     writable,
 )
 from adjoint.distributed._reduce_op import ReduceOp
-from adjoint.distributed._types import datatype, operation
+from adjoint.distributed._types import datatype, number, operation
 from adjoint.distributed._work import Work
 from adjoint.distributed._world import group_of, root_of
 
@@ -88,6 +88,10 @@ def _reduced_in_place(
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
     words = [(in_place, at, count, kind, how, *root) for at, count in _reduced_pieces(memory)]
+    board = group.board(memory.nbytes) if name == "Allreduce" else None
+    if board is not None:
+        name, item = "shared all_reduce", tensor.element_size()
+        words = [(board, memory.address, memory.count, item, kind, how, number(op, tensor.dtype))]
     if op is ReduceOp.AVG:
         divide_after(memory, group.size())
     return group.run(name, words, [memory], memory.nbytes, [tensor], async_op)

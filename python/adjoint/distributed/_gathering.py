@@ -58,9 +58,9 @@ def _check_count(count: int) -> None:
 def _check_parts(parts: Any, name: str, size: int, dtype: Any) -> None:
     check_list(parts, name)
     if len(parts) != size:
-        raise ValueError(f"`{name}` has {len(parts)} tensors, for {size} ranks")
+        raise RuntimeError(f"`{name}` has {len(parts)} tensors, for {size} ranks")
     if any(part.dtype != dtype for part in parts):
-        raise RuntimeError(f"Invalid usage of tensors with different dtypes: `{name}`, {dtype}")
+        raise ValueError(f"Invalid usage of tensors with different dtypes: `{name}`, {dtype}")
 
 
 def all_gather(

@@ -5,7 +5,8 @@ A long one goes to the group's queue, whose thread makes blocking calls in the o
 given, or starts one and sleeps between its questions. The two do not match each other between
 ranks, nor does MPI know an order between a thread's calls and another's: so each kind has a
 communicator of its own, and which kind an operation is of depends on what is the same on all
-ranks, the bytes of its result.
+ranks, the bytes of its result. A long all_reduce on one machine goes through shared memory
+(_board.py), in the same queue.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
+from adjoint.distributed._board import board_for
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import FEW, address, mpi
 from adjoint.distributed._reduce_op import ReduceOp
@@ -50,6 +52,7 @@ class ProcessGroup:
         )
         self._under_way: list[Work] = []
         self._threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
+        self._board = board_for(comm) if self._threads else None
         self.group_name = name
         self.group_desc = name
 
@@ -96,6 +99,9 @@ class ProcessGroup:
     def _call(
         self, name: str, words: tuple[int, ...], nbytes: int, async_op: bool, is_first: bool
     ) -> _core._ForeignCall:
+        if name == "shared all_reduce":
+            assert self._board is not None
+            return self._queue.submit(self._board.function, words, False, False)
         if nbytes > _LONG and self._threads:
             every = (*words, self._handle_of_queue)
             if name == "Allreduce" and nbytes <= _GENTLE and self.size() <= FEW:
@@ -104,6 +110,10 @@ class ProcessGroup:
         function = address(f"MPI_I{name.lower()}")
         aside = async_op and self._threads
         return _core._foreign_start(function, (*words, self._handle), address("MPI_Test"), aside)
+
+    def board(self, nbytes: int) -> int | None:
+        """The first argument of ``"shared all_reduce"``; None where MPI's own is to be taken."""
+        return self._board.address if self._board is not None and nbytes > _LONG else None
 
     def start(
         self,
@@ -139,6 +149,8 @@ class ProcessGroup:
         if not self._broken:
             for work in self._under_way:
                 work.wait()
+            if self._board is not None:
+                self._board.free()
             self._comm_of_queue.Free()
             self._comm.Free()
         self._broken = "the group was destroyed"
@@ -175,6 +187,7 @@ class ProcessGroup:
 
 _TORCH_NAMES = {
     "Allreduce": "all_reduce",
+    "shared all_reduce": "all_reduce",
     "Bcast": "broadcast",
     "Allgather": "all_gather",
     "Allgatherv": "all_gather",

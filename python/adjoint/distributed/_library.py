@@ -56,10 +56,12 @@ def mpi() -> Any:
         _prepare_settings()
         # The end is ours: an MPI_Finalize after a failure would wait for ranks that never come.
         importlib.import_module("mpi4py").rc.finalize = False
+    before = _shared_files()
     try:
         found = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(f"mpi4py finds no MPI library: {error}\n  {_FIX}") from error
+    _note_shared_files(_shared_files() - before)
     atexit.register(_end)
     _watch_failures(found)
     return found
@@ -82,6 +84,23 @@ def _prepare_settings() -> None:
     # Of few ranks, all exchange with all: one round for two, where the default makes two.
     if (size := os.environ.get("OMPI_COMM_WORLD_SIZE", "")).isdigit() and int(size) <= FEW:
         os.environ.setdefault("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3")
+
+
+def _shared_files() -> set[str]:
+    """Shared memory of this process that has a name (on Linux)."""
+    try:
+        with open("/proc/self/maps") as maps:
+            return {line.split()[5] for line in maps if " /dev/shm/" in line}
+    except OSError:
+        return set()
+
+
+def _note_shared_files(files: set[str]) -> None:
+    """Tell the launcher what MPI has made: of ranks that are killed, MPICH's would stay forever."""
+    folder = os.environ.get("ADJOINT_LAUNCH_FOLDER", "")
+    if files and os.path.isdir(folder):
+        with open(os.path.join(folder, f"shared-{os.getpid()}"), "w") as file:
+            file.write("\n".join(files))
 
 
 def _end() -> None:

@@ -13,7 +13,7 @@ from adjoint import _core
 from adjoint.distributed._library import address, mpi
 from adjoint.distributed._reduce_op import ReduceOp
 
-__all__ = ["datatype", "operation"]
+__all__ = ["datatype", "number", "operation"]
 
 _NAMES = {
     ad.float32: "FLOAT",
@@ -83,6 +83,11 @@ def operation(op: ReduceOp, dtype: ad.dtype) -> int:
     library = mpi()
     name = (_OPS_OF_BOOL if dtype == ad.bool else _OPS)[op]
     return int(library._handleof(getattr(library, name)))
+
+
+def number(op: ReduceOp, dtype: ad.dtype) -> int:
+    """A number for both, the same in all processes, which handles are not."""
+    return op.value * len(_NAMES) + list(_NAMES).index(dtype)
 
 
 def _of_16_bits(half: bool, name: str) -> int:

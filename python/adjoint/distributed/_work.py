@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from adjoint._core import _ForeignCall
+from adjoint.distributed._board import DIFFERENT
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import give_up_finalizing, mpi
 from adjoint.futures import Future
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from adjoint.distributed._group import ProcessGroup
 
 __all__ = ["Received", "Work"]
+
+_DIFFERENT = (
+    "the ranks gave tensors of different sizes or dtypes, or different operations.\n  fix: let all "
+    "ranks make the same calls in the same order"
+)
 
 
 class Work:
@@ -54,7 +60,8 @@ class Work:
 
     def _check(self, call: _ForeignCall) -> None:
         if code := call.code():
-            self._fail(f"{self._what} failed: {mpi().Get_error_string(code)}")
+            why = _DIFFERENT if code == DIFFERENT else mpi().Get_error_string(code)
+            self._fail(f"{self._what} failed: {why}")
 
     def _too_late(self, seconds: float) -> str:
         others = self._group.size() - 1

@@ -75,5 +75,6 @@ with uneven.join():
         uneven(torch.ones(4, 3) * (step + 1)).mean().backward()
         sgd.step()
 if rank == 0:
-    print("uneven:", " ".join(f"{v:.4f}" for v in uneven.module.weight.detach().flatten().tolist()))
+    for name, rows in (("uneven", uneven.module.weight.detach()), ("grad", uneven.module.weight.grad)):
+        print(f"{name}:", " ".join(f"{v:.4f}" for v in rows.flatten().tolist()))
 dist.destroy_process_group()

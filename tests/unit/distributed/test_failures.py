@@ -41,6 +41,7 @@ def _is_running(pid: int) -> bool:
         ("never", 1, "all_reduce on rank 0 waited 1.5 s for 1 other rank"),
         ("never long", 1, "all_reduce on rank 0 waited 1.5 s for 1 other rank"),
         ("never message", 1, "recv on rank 0 waited 1.5 s"),
+        ("different", 1, "all_reduce failed: the ranks gave tensors of different sizes"),
         ("never caught", 5, "adjoint launch: rank 0 failed"),
     ],
 )
@@ -50,10 +51,12 @@ def test_one_error_is_shown_and_all_ranks_end(how: str, status: int, said: str) 
     assert done.returncode == status, done.stderr
     assert re.search(said, done.stderr), done.stderr
     assert done.stderr.count("Traceback") == (
-        1 if how in ("raise", "never", "never long", "never message") else 0
+        1 if how in ("raise", "never", "never long", "never message", "different") else 0
     )
     assert done.stderr.count("adjoint launch: ") == 1
     assert_gone(done.stdout, 2)
+    shared = re.findall(r"/dev/shm/\S+", done.stdout)
+    assert shared and not any(map(os.path.exists, shared))
     assert time.monotonic() - start < 30
 
 

@@ -165,11 +165,24 @@ class Reducer:
 
     # --- for ranks whose data has come to its end -------------------------------------------------
 
+    @property
+    def gradients(self) -> list[Tensor | None]:
+        """Those of all parameters; a bucket's own memory is about to change."""
+        return [
+            p.grad.clone() if self._as_views and p.grad is not None else p.grad
+            for p in self._parameters
+        ]
+
+    @gradients.setter
+    def gradients(self, given: Sequence[Tensor | None]) -> None:
+        for p, grad in zip(self._parameters, given, strict=True):
+            p.grad = grad
+
     def shadow(self) -> None:
         """Take part in a pass of the others, with gradients of zero.
 
-        The mean of all ranks is left in ``grad``: a ZeroRedundancyOptimizer steps this rank's part
-        of the parameters by it.
+        The mean of all ranks is in ``grad`` then: a ZeroRedundancyOptimizer steps this rank's part
+        of the parameters by it. (PyTorch's steps by the gradients of the rank's last batch.)
         """
         for p in self._parameters:
             p.grad = None

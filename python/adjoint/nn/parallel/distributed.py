@@ -275,6 +275,7 @@ class _JoinHook(JoinHook):
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self._ddp = ddp
+        self._own: list[Tensor | None] | None = None  # gradients of this rank's last step
         ddp.reducer.divisor = dist.get_world_size(ddp.process_group)
 
     def main_hook(self) -> None:
@@ -289,12 +290,16 @@ class _JoinHook(JoinHook):
         if buffers:
             ddp._synchronize(ddp._last_active(False), [*ddp._shared_buffers()])
         if recorded:
+            if self._own is None:
+                self._own = ddp.reducer.gradients
             ddp.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
         """Take the parameters and buffers of a rank that was there to the end."""
         ddp = self._ddp
         ddp._synchronize(ddp._last_active(is_last_joiner), [*ddp._states()])
+        if self._own is not None:
+            ddp.reducer.gradients = self._own
         ddp.reducer.divisor = dist.get_world_size(ddp.process_group)
 
 

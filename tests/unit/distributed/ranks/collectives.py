@@ -135,6 +135,15 @@ dist.all_gather(uneven, torch.full((rank,), 1.0 + rank))
 for r in range(size):
     same(uneven[r], np.full(r, 1.0 + r, "f4"), "uneven all_gather")
 dist.all_reduce(torch.zeros(0))
+for dtype in FLOATS + INTS + OTHERS:  # long enough for shared memory: chunks, and a rest
+    shape = (600_001 // torch.empty(0, dtype=dtype).element_size(),)
+    ops, works, tensors = ops_of(dtype), [], []
+    for op in ops:
+        tensors.append(sample(dtype, shape, rank))
+        works.append(dist.all_reduce(tensors[-1], op, async_op=True))
+    for op, work, tensor in zip(ops, works, tensors, strict=True):
+        work.wait()
+        same(tensor, reduced(op, dtype, shape), ("long", op, dtype))
 large = torch.arange(300_000, dtype=torch.float64) * (rank + 1)
 dist.all_reduce(large)
 same(large, np.arange(300_000.0) * sum(range(1, size + 1)), "large")

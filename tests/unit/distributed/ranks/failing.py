@@ -14,7 +14,9 @@ if how == "before":
 dist.init_process_group("gloo", timeout=timedelta(seconds=1.5))
 rank, last = dist.get_rank(), dist.get_rank() == dist.get_world_size() - 1
 dist.barrier()
-print(f"rank {rank} is process {os.getpid()}", flush=True)
+with open("/proc/self/maps") as maps:
+    shared = " ".join({line.split()[5] for line in maps if " /dev/shm/" in line})
+print(f"rank {rank} is process {os.getpid()}, shares {shared}", flush=True)
 dist.barrier()
 if last:
     if how == "raise":
@@ -33,6 +35,8 @@ if how == "never message":
     dist.recv(torch.zeros(1), src=dist.get_world_size() - 1)
 if how == "never long":
     dist.all_reduce(torch.zeros(100_000))
+if how == "different":
+    dist.all_reduce(torch.zeros(200_000 if last else 100_000))
 if how == "never caught":
     try:
         dist.all_reduce(torch.zeros(1), async_op=True).wait()
