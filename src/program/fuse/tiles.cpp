@@ -111,9 +111,9 @@ void run_rows(const TileLoops& f, const TileLoops::RowLoop& r, char* const* data
   }
 }
 
-// Memory of the next tile, fetched while this one is computed. The loops of a tile take turns, so that
-// the processor sees no stream: the first to read waits for memory, the last to write does, and those
-// between have no use for it.
+// Memory of the next tile, fetched while this one is computed. Where many loops take turns the processor
+// sees no stream: the first to read waits for memory, the last to write does, and those between have no
+// use for it. A few loops on as many tensors keep memory busy by themselves.
 class Ahead {
  public:
   Ahead(const TileLoops& f, char* const* data) : loops_(static_cast<int64_t>(f.actions.size())) {
@@ -123,9 +123,11 @@ class Ahead {
       if (p.way == Way::Flat && p.sum < 0 && f.numel * item >= kFar)
         streams_[count_++] = {data[k], item, p.written};
     }
+    if (loops_ < kLoopsPerStream * count_) count_ = 0;
   }
   // The next tile has these positions.
   void start(int64_t position, int64_t n) {
+    if (count_ == 0) return;
     position_ = position;
     n_ = n;
     stream_ = done_ = 0;
@@ -139,12 +141,12 @@ class Ahead {
       const Stream& s = streams_[stream_];
       const char* from = s.data + position_ * s.item;
       const int64_t bytes = n_ * s.item;
-      for (; left > 0 && done_ < bytes; --left, done_ += kLine) {
-        if (s.written)
-          __builtin_prefetch(from + done_, 1);
-        else
-          __builtin_prefetch(from + done_, 0);
-      }
+      const int64_t end = std::min(bytes, done_ + left * kLine);
+      left -= (end - done_ + kLine - 1) / kLine;
+      if (s.written)
+        for (; done_ < end; done_ += kLine) __builtin_prefetch(from + done_, 1);
+      else
+        for (; done_ < end; done_ += kLine) __builtin_prefetch(from + done_, 0);
       if (done_ < bytes) return;
       ++stream_;
       done_ = 0;
@@ -153,7 +155,8 @@ class Ahead {
 
  private:
   static constexpr int kMost = 6;
-  static constexpr int64_t kFar = 512 << 10;  // bytes of a tensor that is beyond the inner caches
+  static constexpr int64_t kFar = 2 << 20;  // bytes of a tensor that is beyond the inner caches
+  static constexpr int64_t kLoopsPerStream = 4;
   static constexpr int64_t kLine = 64;
   struct Stream {
     const char* data;

@@ -1,6 +1,8 @@
 // Read tile_code.h first.
 #include "program/native/tile_code.h"
 
+#include <algorithm>
+
 #include "program/native/assembled_row.h"
 #include "program/native/rolled_code.h"
 #include "program/native/tile_body.h"
@@ -17,6 +19,7 @@ class TileCode {
 
   std::string write(const std::string& name) {
     choose_width();
+    ahead_ = fetches_ahead();
     if (extent_ == Extent::Whole) {
       whole();
       return code_.function(name, "ptr %data, i64 %n");
@@ -143,16 +146,23 @@ class TileCode {
     const Place& p = f_.places[place];
     if (!repeated_[place].empty()) return repeated_[place];
     std::string at = pointer(place);
-    if (is_stream(p)) fetch_ahead(at);
+    if (ahead_ && mask_.empty() && is_stream(p)) fetch_ahead(at);
     std::string found = vectors_->load(p.dtype, at, step(p), mask_);
     return vectors_->as_dtype(found, p.dtype, p.wanted);
   }
-  // A large tensor in whole vectors. Processors fetch ahead by themselves, but not beyond a page of
-  // memory, and start anew in each.
+  // A large tensor, in the order of the loop.
   bool is_stream(const Place& p) const {
-    constexpr int64_t kFar = 512 << 10;  // bytes: beyond the inner caches
+    constexpr int64_t kFar = 2 << 20;  // bytes: beyond the inner caches
     const auto item = static_cast<int64_t>(item_size(p.dtype));
-    return extent_ == Extent::Range && mask_.empty() && step(p) == item && f_.numel * item >= kFar;
+    return p.sum < 0 && step(p) == item && f_.numel * item >= kFar;
+  }
+  // Processors fetch ahead by themselves, but not beyond a page of memory, and start anew in each. Where
+  // much is computed per element that can be helped; loops that do little keep memory busy anyway.
+  bool fetches_ahead() const {
+    constexpr std::ptrdiff_t kActionsPerStream = 4;
+    auto streams = std::ranges::count_if(f_.places, [&](const Place& p) { return is_stream(p); });
+    return extent_ == Extent::Range &&
+           std::ssize(f_.actions) >= kActionsPerStream * static_cast<std::ptrdiff_t>(streams);
   }
   void fetch_ahead(const std::string& at) {
     constexpr int64_t kDistance = 4096;  // bytes; what is not there does no harm
@@ -196,6 +206,7 @@ class TileCode {
 
   const TileLoops& f_;
   Extent extent_;
+  bool ahead_ = false;
   Code code_;
   std::optional<Vectors> vectors_;
   std::vector<std::string> outer_;  // the index of the row, by axis
