@@ -25,10 +25,9 @@ Factored product_of(Loop loop) {
     std::map<Loop, Factored> found;
     for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos", "silu_grad", "gelu_tanh_grad"}) {
       for (DType d : {DType::Float32, DType::Float64}) {
-        auto of = [&](const char* kernel) {
-          return kernel_named(kernel).loop[static_cast<int>(d)];
-        };
-        found[of(name)] = {of("mul"), d, name == std::string("mul_scaled")};
+        const int k = static_cast<int>(d);
+        found[kernel_named(name).loop[k]] = {kernel_named("mul").loop[k], d,
+                                             name == std::string("mul_scaled")};
       }
     }
     return found;
