@@ -12,7 +12,8 @@
 namespace adjoint {
 namespace {
 
-// Kernels that multiply their first operand by what they make of the others.
+// Kernels that multiply their first operand by what they make of the others, element by element: where a
+// kernel takes another way for a vector with one extreme element (sigmoid), neighbours matter.
 struct Factored {
   Loop mul = nullptr;
   DType dtype = DType::Float32;
@@ -23,7 +24,7 @@ struct Factored {
 Factored product_of(Loop loop) {
   static const std::map<Loop, Factored> known = [] {
     std::map<Loop, Factored> found;
-    for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos", "silu_grad", "gelu_tanh_grad"}) {
+    for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos"}) {
       for (DType d : {DType::Float32, DType::Float64}) {
         const int k = static_cast<int>(d);
         found[kernel_named(name).loop[k]] = {kernel_named("mul").loop[k], d,
