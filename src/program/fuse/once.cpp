@@ -17,8 +17,8 @@ namespace {
 struct Factored {
   Loop mul = nullptr;
   DType dtype = DType::Float32;
-  bool scaled =
-      false;  // by the product of two others; else the factor is what 1 in its place gives
+  // By the product of two others; else the factor is what the kernel gives with 1 in the first's place.
+  bool scaled = false;
 };
 
 Factored product_of(Loop loop) {
