@@ -12,23 +12,23 @@
 namespace adjoint {
 namespace {
 
-// Kernels that multiply their first operand by what they make of the others.
+// Kernels that multiply their first operand by what they make of the others, element by element: where a
+// kernel takes another way for a vector with one extreme element (sigmoid), neighbours matter.
 struct Factored {
   Loop mul = nullptr;
   DType dtype = DType::Float32;
-  bool scaled =
-      false;  // by the product of two others; else the factor is what 1 in its place gives
+  // By the product of two others; else the factor is what the kernel gives with 1 in the first's place.
+  bool scaled = false;
 };
 
 Factored product_of(Loop loop) {
   static const std::map<Loop, Factored> known = [] {
     std::map<Loop, Factored> found;
-    for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos", "silu_grad", "gelu_tanh_grad"}) {
+    for (const char* name : {"mul_scaled", "tanh_grad", "mul_cos"}) {
       for (DType d : {DType::Float32, DType::Float64}) {
-        auto of = [&](const char* kernel) {
-          return kernel_named(kernel).loop[static_cast<int>(d)];
-        };
-        found[of(name)] = {of("mul"), d, name == std::string("mul_scaled")};
+        const int k = static_cast<int>(d);
+        found[kernel_named(name).loop[k]] = {kernel_named("mul").loop[k], d,
+                                             name == std::string("mul_scaled")};
       }
     }
     return found;

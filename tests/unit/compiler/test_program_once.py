@@ -14,10 +14,6 @@ from .test_program_fusion import check, uniform
 SHAPES = ((5,), (700,), (33, 40), (60, 100), (3, 20, 90))
 
 
-def gelu(x: ad.Tensor) -> ad.Tensor:
-    return ad.nn.functional.gelu(x, approximate="tanh")
-
-
 def with_zeros(seed: int, *shape: int, dtype: ad.dtype) -> ad.Tensor:
     """Draw numbers of which some are zeros, of either sign."""
     t = uniform(seed, *shape, dtype=dtype)
@@ -28,7 +24,8 @@ def with_zeros(seed: int, *shape: int, dtype: ad.dtype) -> ad.Tensor:
 def scaled(a: ad.Tensor, b: ad.Tensor) -> ad.Tensor:
     """Give `a * (b * 2)` by the op that derivatives of squares use."""
     a, b = ad.broadcast_tensors(a, b)
-    return ad.func.vjp(ad.square, b)[1](a)[0]
+    made: ad.Tensor = ad.func.vjp(ad.square, b)[1](a)[0]
+    return made
 
 
 def arithmetic(rng: random.Random) -> Any:
@@ -77,7 +74,7 @@ def test_a_number_that_comes_as_a_tensor_may_change(shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
-@pytest.mark.parametrize("function", [ad.tanh, ad.sin, ad.nn.functional.silu, gelu, ad.square])
+@pytest.mark.parametrize("function", [ad.tanh, ad.sin, ad.square])
 def test_rows_of_jacobians_share_derivatives(function: Any, dtype: ad.dtype) -> None:
     weights = 0.1 * uniform(5, 90, 90, dtype=dtype)
     rows = ad.func.jacrev(lambda x: function(weights @ function(x) + x))
