@@ -429,5 +429,8 @@ def _is_read_twice(carry: list[Tensor], reached: list[Tensor]) -> bool:
     """Whether a tensor that is differentiated by is a first carry, and another or reached too."""
     if not _core.is_grad_enabled() or _core._loop_mode():
         return False
-    keys = [[place_of(t) for t in some if t.requires_grad] for some in (carry, reached)]
-    return len({*keys[0]}) < len(keys[0]) or not {*keys[0]}.isdisjoint(keys[1])
+    first = [place_of(t) for t in carry if t.requires_grad]
+    if not first:
+        return False
+    others = [place_of(t) for t in reached if t.requires_grad]
+    return len({*first}) < len(first) or not {*first}.isdisjoint(others)

@@ -119,6 +119,7 @@ class Step(FirstCall):
         self._saved = _Saved()
         self._programs: dict[tuple[Flags, Flags], Backward] = {}
         self._depends: dict[int, frozenset[int]] = {}
+        self._flags: dict[Flags, list[bool]] = {}
         self._forms: dict[Any, Backward] = {}
         self._by = differentiated(self._known) if _core.is_grad_enabled() else []
         if self._by:
@@ -226,8 +227,15 @@ class Step(FirstCall):
         needs
             By carry, row and what is reached.
         """
+        key = tuple(needs)
+        found = self._flags.get(key)
+        if found is None:
+            found = self._flags[key] = self._find_flags(key)
+        return found
+
+    def _find_flags(self, needs: Flags) -> list[bool]:
         depends = [self._dependences(k) for k in self._sources]
-        on = [bool(n) for n in needs]
+        on = list(needs)
         changed = True
         while changed:
             after = [
