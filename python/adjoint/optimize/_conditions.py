@@ -94,6 +94,7 @@ class Conditions(Parts):
         self._start = start.detach()
         self._constraints = constraints
         self._known: Known | None = None
+        self._second: Function | None = None  # derivative of the objective
         self._often: Often | None = None  # the residual, where recordings can stand for it
 
     def at(self, x: Tensor, known: Known | None = None) -> Found:
@@ -182,7 +183,8 @@ class Conditions(Parts):
         low, high = x <= least + near, x >= most - near
         # An element that began at its bound has no unit there. It has not left it, if the gradient
         # presses it there by far more than its distance can change it.
-        from_low, from_high = (self._start <= least) & ~low, (self._start >= most) & ~high
+        from_low = (self._start <= least) & ~low & (gradient > 0)
+        from_high = (self._start >= most) & ~high & (gradient < 0)
         if self._size > LARGE or not somewhere(from_low | from_high):
             return low, high
         bend = self._bend(x)
@@ -193,8 +195,9 @@ class Conditions(Parts):
     def _bend(self, x: Tensor) -> Tensor:
         """The diagonal of the second derivative of the objective, without signs."""
         known = self._known
-        matrix = jacfwd(grad(self._objective))(x) if known is None else known.curvature(x)
-        return ad.diagonal(matrix).abs()
+        if self._second is None:
+            self._second = Lately(Often(self._objective, _hessian, NEVER))
+        return ad.diagonal(self._second(x) if known is None else known.curvature(x)).abs()
 
     def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
         """The same for the constraints: relative to what they are made of."""
@@ -297,6 +300,11 @@ class Conditions(Parts):
             if _is_same(before, Held(low, high, active_low, active_high)):
                 break
         return Held(low, high, active_low, active_high), multipliers
+
+
+def _hessian(objective: Function) -> Function:
+    made: Function = jacfwd(grad(objective))
+    return made
 
 
 def _matrix(residual: Function) -> Function:
