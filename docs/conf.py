@@ -31,7 +31,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "**/sg_execution_times.rst"]
 
 adjoint.install_as_torch()  # examples that say `import torch` run here, too
 sphinx_gallery_conf = {
