@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import adjoint as ad
+from adjoint import _mpiexec
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "scaling.md"
@@ -87,8 +88,16 @@ class Work:
 
 def measured_network() -> Network:
     """A fit to ping-pong between two processes."""
-    command = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable]
-    done = subprocess.run([*command, "-c", PING], capture_output=True, text=True, check=True)
+    starter = _mpiexec.find()
+    if starter is None:
+        raise RuntimeError(_mpiexec.MISSING)
+    done = subprocess.run(
+        [starter, "-n", "2", sys.executable, "-c", PING],
+        env=os.environ | _mpiexec.OPEN_MPI,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = {int(size): seconds for size, seconds in json.loads(done.stdout).items()}
     small = [found[8], found[1024]]
     large = found[16777216]

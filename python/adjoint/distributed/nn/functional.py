@@ -105,8 +105,9 @@ class _Broadcast(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         total = _Reduce.apply(ctx.src, ReduceOp.SUM, ctx.group, grads[0].contiguous())
-        is_source = dist.get_rank() == ctx.src
-        return None, None, total if is_source else ad.zeros_like(grads[0])
+        if dist.get_rank() != ctx.src:  # zero, but seen by a second backward, which all ranks run
+            total = total.masked_fill(ad.ones(total.shape, dtype=ad.bool), 0)
+        return None, None, total
 
 
 class _Reduce(Function):

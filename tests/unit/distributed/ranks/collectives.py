@@ -245,7 +245,7 @@ for call, error in [
     (lambda: dist.all_reduce(torch.ones(2), Op.BAND), ValueError),
     (lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), Op.MAX), ValueError),
     (lambda: dist.broadcast(torch.ones(2), src=99), ValueError),
-    (lambda: dist.all_gather([torch.ones(2)], torch.ones(2)), ValueError),
+    (lambda: dist.all_gather([torch.ones(2)], torch.ones(2)), RuntimeError),
     (lambda: dist.all_gather([torch.ones(3)] * size, torch.ones(2)), ValueError),
     (lambda: dist.send(torch.ones(2), rank), ValueError),
     (lambda: dist.all_to_all_single(torch.ones(5), torch.ones(5)), RuntimeError),

@@ -44,12 +44,12 @@ def check_derivatives():
 
     def together(x):
         weights = torch.arange(1.0, 4.0, dtype=torch.float64) * (rank + 1)
-        total = (DF.all_reduce(x.sin()) * weights).sum()
+        total = (DF.all_reduce(x.sin()) ** 2 * weights).sum()
         total = total + (DF.all_reduce(x.sin(), dist.ReduceOp.MAX) * weights).sum()
         parts = DF.all_gather(x * x)
-        total = total + sum((p * weights * (i + 1)).sum() for i, p in enumerate(parts))
-        total = total + (DF.broadcast(x.exp(), 1) * weights).sum()
-        total = total + (DF.reduce(x.cos(), 0) * weights).sum() * (rank == 0)
+        total = total + sum((p**2 * weights * (i + 1)).sum() for i, p in enumerate(parts))
+        total = total + (DF.broadcast(x.sin(), 1) ** 2 * weights).sum()
+        total = total + (DF.reduce(x.cos(), 0) ** 2 * weights).sum() * (rank == 0)
         rows = list(x.unbind(0))
         total = total + (DF.reduce_scatter(torch.empty_like(rows[0]), rows) ** 2 * weights).sum()
         swapped = DF.all_to_all([torch.empty_like(row) for row in rows], rows)
@@ -59,21 +59,27 @@ def check_derivatives():
         gathered = DF.gather(x, 1)
         return total + sum((g**2).sum() for g in gathered) * (rank == 1)
 
-    def value(x):
-        with torch.no_grad():
-            v = together(x).detach().clone()
-        dist.all_reduce(v)
-        return v.item()
+    def slope(x):  # of a function of all ranks' gradients, too
+        (g,) = torch.autograd.grad(together(x), x, create_graph=True)
+        return (g**2).sum()
 
-    leaf = x.clone().requires_grad_()
-    together(leaf).backward()
-    for who in range(size):
-        for i in range(3):
-            moved = torch.zeros_like(x)
-            moved[0, i] = 1e-6 if who == rank else 0
-            difference = (value(x + moved) - value(x - moved)) / 2e-6
-            if who == rank:
-                assert abs(difference - leaf.grad[0, i].item()) < 1e-6, (difference, leaf.grad)
+    for function in (together, slope):
+
+        def value(x, function=function):
+            v = function(x.requires_grad_()).detach().clone()
+            dist.all_reduce(v)
+            return v.item()
+
+        leaf = x.clone().requires_grad_()
+        function(leaf).backward()
+        for who in range(size):
+            for i in range(3):
+                moved = torch.zeros_like(x)
+                moved[0, i] = 1e-6 if who == rank else 0
+                difference = (value(x + moved) - value(x - moved)) / 2e-6
+                if who == rank:
+                    found = leaf.grad[0, i].item()
+                    assert abs(difference - found) < 1e-6 * max(1, abs(found)), (difference, found)
 
 
 def check_zero():
