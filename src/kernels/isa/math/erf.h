@@ -157,7 +157,10 @@ ADJOINT_INLINE V gelu_slope(V x) {
 }
 template <class V>
 __attribute__((noinline)) static V gelu_slope_extreme(V x) {
-  return gelu_slope<Scale::Any>(x);
+  // Compilers fuse other products in the second form: each element takes its own, whatever is
+  // beside it.
+  return abs(x) <= ErfTable<V>::normal_tail ? gelu_slope<Scale::Normal>(x)
+                                            : gelu_slope<Scale::Any>(x);
 }
 template <class V>
 ADJOINT_INLINE V gelu_grad(V g, V x) {

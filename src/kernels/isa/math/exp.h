@@ -134,10 +134,16 @@ ADJOINT_INLINE V expm1(V x) {
   return abs(x) < S(1e-30) ? x : r;  // keeps -0 and denormals
 }
 
-// e^-a for a >= 0.
+// e^-a for a >= 0. Where one number of a vector is extreme the others keep their bits: both ways
+// have the same parts, and factors of two are exact among normal numbers.
+template <class V>
+__attribute__((noinline)) static V exp_of_minus_extreme(V a) {
+  auto e = exp_parts_plain(at_least(-a, ExpTable<V>::lowest));
+  return scale_any(1 + e.q, e.t);
+}
 template <class V>
 ADJOINT_INLINE V exp_of_minus(V a) {
-  if (__builtin_expect(any_above(a, ExpTable<V>::safe), 0)) return exp_extreme(-a);
+  if (__builtin_expect(any_above(a, ExpTable<V>::safe), 0)) return exp_of_minus_extreme(a);
   auto e = exp_parts_plain(-a);
   return scale_normal(1 + e.q, e.t);
 }
