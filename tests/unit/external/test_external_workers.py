@@ -7,7 +7,6 @@ import gc
 import importlib.util
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint import _mpiexec
 from tests.children import WITH_CHECKOUT
 
 
@@ -329,7 +329,7 @@ def test_ray() -> None:
 @pytest.mark.slow
 def test_mpi(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")
-    if shutil.which("mpiexec") is None:
+    if _mpiexec.find() is None:
         pytest.skip("no mpiexec")
     script = tmp_path / "mpi_check.py"
     script.write_text(
@@ -338,13 +338,12 @@ def test_mpi(tmp_path: Path) -> None:
         "    with MPIPoolExecutor() as pool:\n"
         "        gradient(ad.external(cube, workers=pool)); print('fine')\n"
     )
-    launch = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
     done = subprocess.run(
-        [*launch, sys.executable, "-m", "mpi4py.futures", str(script)],
+        [str(_mpiexec.find()), "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)],
         capture_output=True,
         text=True,
         timeout=120,
-        env=WITH_CHECKOUT,
+        env=WITH_CHECKOUT | _mpiexec.OPEN_MPI,
         check=False,
     )
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
