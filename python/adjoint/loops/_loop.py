@@ -119,10 +119,6 @@ def _is_usual(tensors: Sequence[Any]) -> bool:
     )
 
 
-def _rows(loop: LoopRun) -> list[int]:
-    return loop.step.sources[loop.carries :] if loop.has_length else []
-
-
 def loop_forward(
     the_loop: LoopRun, needs: bool, tensors: Sequence[Tensor]
 ) -> tuple[list[Tensor], Kept | None]:

@@ -110,7 +110,7 @@ class LoopRun:
     def stacks(self) -> list[Tensor]:
         """Room for all rows of each output."""
         if self._rooms is None:
-            step, rows = self.step, self.step.form[1] if self.has_length else []
+            step, rows = self.step, self.step.sources[self.carries :] if self.has_length else []
             there = [*step.tensors, *step.reached]
             like = [step.results[k] if k >= 0 else there[~k] for k in rows]
             self._rooms = [((self.count, *t.shape), t.dtype) for t in like]
