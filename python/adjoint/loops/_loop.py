@@ -135,6 +135,10 @@ def loop_forward(
     with bar_for("loop", loop.count) as loop.bar:
         if kept is not None:
             found = kept.forward(carry, xs, ys)
+        elif loop.memory.resume:
+            states = Kept(loop)
+            found = states.forward(carry, xs, ys)
+            states.drop()
         else:
             found = loop.advance(carry, xs, ys, 0, loop.count)
     loop.bar = None
