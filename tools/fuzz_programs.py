@@ -29,7 +29,8 @@ if __name__ == "__main__" and "--sanitized" in sys.argv:
 
 import adjoint as ad
 from adjoint import _core, nn
-from adjoint.compiler import _saved, load
+from adjoint.compiler import load
+from adjoint.compiler._fingerprints import content_print
 from adjoint.serialization import LoadError
 from tools.fuzzing.child import Child, Log
 from tools.fuzzing.world import Step
@@ -235,7 +236,7 @@ def write(rng: random.Random, seed: Any, path: Path) -> None:
             one[name] = damaged(rng, [one[name]])[0] if one[name] != [] else one[name]
     text = json.dumps(data)
     constants = damaged_constants(rng, seed["constants"])
-    digest = _saved._digest(text, constants)
+    digest = content_print(text, constants)
     ad.save({**seed, "programs": text, "constants": constants, "digest": digest}, path)
 
 

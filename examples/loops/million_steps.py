@@ -5,7 +5,8 @@ A million steps
 The gradient of a long loop in little memory: a heat equation, step after step.
 
 Each run is a process of its own, so that its peak of memory is its own. The last one keeps its
-states on disk, is killed half-way, and started again: what it had left behind is removed.
+states on disk, is killed on its way, and started again: it goes on from where it was, and the
+gradient has the same bits.
 
 .. code-block:: console
 
@@ -29,6 +30,7 @@ import adjoint as ad
 
 # sphinx_gallery_thumbnail_path = "guides/images/loops_recomputation.png"
 CELLS = 1000
+STATES = 40  # on disk, when a run is killed
 
 
 def gradient(steps: int, kept: dict[str, Any]) -> dict[str, float]:
@@ -71,16 +73,19 @@ def show(name: str, steps: int, kept: dict[str, Any]) -> float:
     return float(found["gradient"])
 
 
-def kill_half_way(steps: int, kept: dict[str, Any]) -> None:
-    """Start a run, and kill it as soon as it has written states."""
+def files_in(folder: str) -> int:
+    return sum(len(files) for _, _, files in os.walk(folder))
+
+
+def kill(steps: int, kept: dict[str, Any]) -> None:
+    """Start a run, and kill it as soon as it has written some states."""
     run = in_a_process(steps, kept)
-    folder = kept["disk"]
-    while not any(files for _, _, files in os.walk(folder)) and run.poll() is None:
-        time.sleep(0.005)
+    while files_in(kept["disk"]) < STATES and run.poll() is None:
+        time.sleep(0.002)
     run.send_signal(signal.SIGKILL)
     run.communicate()
-    left = sum(len(files) for _, _, files in os.walk(folder))
-    print(f"killed, with {left} states left on disk" if left else "it was done before", flush=True)
+    left = files_in(kept["disk"])
+    print(f"killed, with {left} files left on disk" if left else "it was done before", flush=True)
 
 
 def main() -> None:
@@ -95,14 +100,16 @@ def main() -> None:
     budget = "100MB" if given.steps >= 100_000 else "1MB"
     with tempfile.TemporaryDirectory() as folder:
         on_disk = {"memory": budget, "disk": folder}
+        lasting = {**on_disk, "resume": True}
         found = [
             show(f"memory={budget!r}", given.steps, {"memory": budget}),
             show(f"memory={budget!r}, disk=folder", given.steps, on_disk),
             show("snapshots=200", given.steps, {"snapshots": 200}),
+            show("disk=folder, resume=True", given.steps, lasting),
         ]
-        kill_half_way(given.steps, on_disk)
-        found.append(show("the same once more", given.steps, on_disk))
-        print(f"files left behind: {sum(len(files) for _, _, files in os.walk(folder))}")
+        kill(given.steps, lasting)
+        found.append(show("the same, resumed", given.steps, lasting))
+        print(f"files left behind: {files_in(folder)}")
     print(f"the same gradient: {len(set(found)) == 1}")
 
 

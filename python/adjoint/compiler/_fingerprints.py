@@ -7,7 +7,7 @@ import functools
 import hashlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import adjoint as ad
@@ -17,7 +17,7 @@ from ._guards import ABSENT, Guards, Kind, Row
 from ._namespace_snapshot import CACHES
 from ._visible import class_is_library, is_library, is_library_table
 
-__all__ = ["code_print", "guards_print", "kind_print", "own_codes"]
+__all__ = ["code_print", "content_print", "guards_print", "kind_print", "own_codes"]
 
 _DEEPEST = 6
 _IN_C = (types.ModuleType, types.BuiltinFunctionType, type(ad.zeros))
@@ -25,6 +25,19 @@ _IN_C = (types.ModuleType, types.BuiltinFunctionType, type(ad.zeros))
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def content_print(text: str, tensors: Sequence[Tensor | None]) -> str:
+    """The fingerprint of a text and of all bytes of tensors."""
+    found = hashlib.sha256(text.encode())
+    for t in tensors:
+        if t is None:
+            found.update(b"none")
+            continue
+        found.update(f"{t.dtype} {list(t.shape)} {list(t.stride())}".encode())
+        there = t.detach().resolve_conj().resolve_neg().contiguous()
+        found.update(there.view(-1).view(ad.uint8).numpy().data)
+    return found.hexdigest()
 
 
 @functools.lru_cache(maxsize=4096)

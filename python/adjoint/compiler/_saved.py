@@ -8,7 +8,6 @@ would. Read next: _loaded.py, for what becomes of a file; _exchange.py, for the 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from adjoint._core import Tensor
 
 from ._compile import Compiled
 from ._exchange import to_data
-from ._fingerprints import code_print, guards_print, kind_print
+from ._fingerprints import code_print, content_print, guards_print, kind_print
 from ._loaded import PLAIN, LoadedCall, LoadedCalls, Unfit, not_used, read_tensors, walked
 from ._recorded import Recorded
 
@@ -52,17 +51,8 @@ def save(compiled: Compiled, path: str | PathLike[str]) -> None:
         why = f"what they depend on has changed ({changed})" if changed else "none can be made"
         raise ValueError(f"save(): there are no programs to write: {why}; fix: call it again")
     text = json.dumps({"calls": calls, **_surroundings()})
-    digest = _digest(text, constants)
+    digest = content_print(text, constants)  # which tells a file that was damaged
     ad.save({"format": _FORMAT, "programs": text, "constants": constants, "digest": digest}, path)
-
-
-def _digest(text: str, constants: list[Tensor]) -> str:
-    """What tells a file that was damaged."""
-    found = hashlib.sha256(text.encode())
-    for t in constants:
-        found.update(f"{t.dtype} {list(t.shape)} {list(t.stride())}".encode())
-        found.update(t.detach().contiguous().view(-1).view(ad.uint8).numpy().tobytes())
-    return found.hexdigest()
 
 
 def _surroundings() -> dict[str, Any]:
@@ -268,7 +258,7 @@ def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any
         data, constants = json.loads(found["programs"]), list(found["constants"])
         if not all(type(t) is Tensor for t in constants):
             raise ValueError("its constants are no tensors")
-        if found["digest"] != _digest(found["programs"], constants):
+        if found["digest"] != content_print(found["programs"], constants):
             raise ValueError("it is damaged: its digest is that of another content")
         surroundings = {name: data[name] for name in _surroundings()}
         calls = list(data["calls"])

@@ -119,10 +119,6 @@ def _is_usual(tensors: Sequence[Any]) -> bool:
     )
 
 
-def _rows(loop: LoopRun) -> list[int]:
-    return loop.step.sources[loop.carries :] if loop.has_length else []
-
-
 def loop_forward(
     the_loop: LoopRun, needs: bool, tensors: Sequence[Tensor]
 ) -> tuple[list[Tensor], Kept | None]:
@@ -139,6 +135,10 @@ def loop_forward(
     with bar_for("loop", loop.count) as loop.bar:
         if kept is not None:
             found = kept.forward(carry, xs, ys)
+        elif loop.memory.resume:
+            states = Kept(loop)
+            found = states.forward(carry, xs, ys)
+            states.drop()
         else:
             found = loop.advance(carry, xs, ys, 0, loop.count)
     loop.bar = None

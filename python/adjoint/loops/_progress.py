@@ -47,6 +47,10 @@ class LoopBar:
         """How many steps should run before the next look at the clock."""
         return self._piece
 
+    def begin_at(self, steps: int) -> None:
+        """So many steps have run before."""
+        self._done = steps
+
     def ran(self, steps: int, since: float, counted: bool) -> None:
         """Steps have run since a time; those that are run again are not counted."""
         now = time.monotonic()

@@ -75,7 +75,7 @@ class LoopRun:
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""
         assert self._scan is not None
-        return self._scan(step, init, xs, count, reverse, self.memory)
+        return self._scan(step, init, xs, count, reverse, self.memory.inside())
 
     def can_be_scanned(self) -> bool:
         """Whether the backward pass can be a loop that is differentiated again."""
@@ -102,6 +102,11 @@ class LoopRun:
         other._reached = reached
         return other
 
+    @property
+    def reached(self) -> list[Tensor]:
+        """What the steps read from outside."""
+        return self._reached
+
     def split(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """The carry, the inputs and what is reached, of all tensors of a loop."""
         end = len(tensors) - len(self.step.reached)
@@ -110,7 +115,7 @@ class LoopRun:
     def stacks(self) -> list[Tensor]:
         """Room for all rows of each output."""
         if self._rooms is None:
-            step, rows = self.step, self.step.form[1] if self.has_length else []
+            step, rows = self.step, self.step.sources[self.carries :] if self.has_length else []
             there = [*step.tensors, *step.reached]
             like = [step.results[k] if k >= 0 else there[~k] for k in rows]
             self._rooms = [((self.count, *t.shape), t.dtype) for t in like]
@@ -121,6 +126,10 @@ class LoopRun:
     def _rows(self, first: int, last: int) -> tuple[int, int]:
         """The rows of steps, from the first to the last, as the native loops count them."""
         return (self.count - first, self.count - last) if self.reverse else (first, last)
+
+    def rows_between(self, stack: Tensor, first: int, last: int) -> Tensor:
+        """The rows of the steps from the first to before the last."""
+        return stack.narrow(0, self.count - last if self.reverse else first, last - first)
 
     def _held(self) -> list[Tensor]:
         return [self._reached[k] for k in self.step.held]
@@ -247,6 +256,24 @@ class Gradients:
         self.carry, self.ys, self.xs = carry, ys, xs
         self._first, self.reached = first, reached
         self._written = [False] * len(xs)
+
+    def arriving(self) -> list[Tensor | None]:
+        """What arrived at the last step, before any has run backward, and room for inputs."""
+        room = [None if x is None else x[:0] for x in self.xs]
+        return [*self.carry, *self.ys, *self._first, *self.reached, *room]
+
+    def so_far(self) -> tuple[list[Tensor | None], list[Tensor | None], list[bool]]:
+        """Copies of those for the carry and for what is read from outside; inputs that have one."""
+        carry, reached = (
+            [None if t is None else t.clone() for t in some] for some in (self.carry, self.reached)
+        )
+        return carry, reached, list(self._written)
+
+    def go_on(
+        self, carry: list[Tensor | None], reached: list[Tensor | None], written: list[bool]
+    ) -> None:
+        """Be what another pass had so far."""
+        self.carry[:], self.reached[:], self._written[:] = carry, reached, written
 
     def note(self, gives: list[bool]) -> None:
         """Know which inputs get a gradient from some step."""

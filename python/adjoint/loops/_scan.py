@@ -25,6 +25,7 @@ def scan(
     memory: str = "all",
     snapshots: int | None = None,
     disk: Any = None,
+    resume: bool = False,
 ) -> tuple[Any, Any]:
     """Run a step over the rows of inputs, and hand a state from each step to the next.
 
@@ -60,6 +61,10 @@ def scan(
         Keep so many states, that at the start included, and run as few steps again as possible.
     disk
         A folder for the states that are kept; they are removed after the backward pass.
+    resume
+        Let those states outlive the process until the backward pass is done: where it is killed, or
+        ends by an error, the same loop in another process goes on from them, in both directions,
+        and gives the same bits. A loop that does anything else begins anew.
 
     Returns
     -------
@@ -84,9 +89,8 @@ def scan(
     (tensor(...),)
     """
     rows, xs_spec, count = _rows_of(xs, length)
-    return run_scan(
-        step, init, rows, xs_spec, count, reverse, memory_of(memory, snapshots, disk, count)
-    )
+    kept = memory_of(memory, snapshots, disk, count, resume)
+    return run_scan(step, init, rows, xs_spec, count, reverse, kept)
 
 
 def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int]:

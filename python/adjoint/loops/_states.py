@@ -3,7 +3,9 @@
 States on disk are written by a thread of their own while the loop goes on, and read ahead of when
 they are needed: the backward pass asks for them from the last to the first. Their folder is removed
 when nobody can ask for one any more, after the backward pass or an error, and when Python ends;
-folders that a killed process left are removed by the next loop that uses the same place.
+folders that a killed process left are removed by the next loop that uses the same place (those to
+be resumed by the next one that does not ask for that).
+Read next: _resumed.py, for states that outlive a process.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ from typing import Any
 import adjoint as ad
 from adjoint._core import Tensor
 
-__all__ = ["State", "States", "states_in"]
+from ._lasting_folders import remove_unclaimed
+from ._memory import Memory
+
+__all__ = ["DiskStates", "State", "States", "states_in"]
 
 _PREFIX = "adjoint-loop-"
 
@@ -68,22 +73,33 @@ class States:
         """Let go of all of them."""
         self._there.clear()
 
+    def leave(self) -> None:
+        """The same where the loop has failed."""
+        self.close()
+
     def rename(self, every: int) -> None:
         """Count places in units of so many: all of them are multiples of it."""
         self._there = {place // every: state for place, state in self._there.items()}
 
 
 class DiskStates(States):
-    """States by place, in files."""
+    """States by place, in files.
+
+    Parameters
+    ----------
+    folder
+        That of these states alone, which is removed with them.
+    """
 
     def __init__(self, folder: str) -> None:
         super().__init__()
-        _remove_left_behind(folder)
-        self._folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder)
+        self._folder = folder
         self._thread = ThreadPoolExecutor(1, "adjoint-states")
         self._ahead: dict[int, Future[State]] = {}
         self._files = 0
-        self._end = weakref.finalize(self, _end, self._folder, self._thread)
+        self._end: weakref.finalize[..., Any] = weakref.finalize(
+            self, _end, self._folder, self._thread
+        )
 
     def put(self, place: int, state: State) -> None:
         """Write a state, while the loop goes on."""
@@ -124,9 +140,15 @@ class DiskStates(States):
         self._ahead.clear()
 
 
-def states_in(folder: str | None) -> States:
+def states_in(memory: Memory) -> States:
     """Room for states: in memory, or below a folder."""
-    return States() if folder is None else DiskStates(folder)
+    folder = memory.folder
+    if folder is None:
+        return States()
+    _remove_left_behind(folder)
+    if not memory.resume and not memory.beside:
+        remove_unclaimed(folder)
+    return DiskStates(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder))
 
 
 def _write(path: str, state: State) -> None:

@@ -293,6 +293,10 @@ class Step(FirstCall):
             found = self._forms[key] = self._make_form(*key)
         return found
 
+    def used(self) -> list[tuple[Any, Backward]]:
+        """What `backward_for` was asked for so far, and has told."""
+        return list(self._forms.items())
+
     def _make_form(
         self,
         carry: Flags,

@@ -15,6 +15,7 @@ import pytest
 import adjoint as ad
 from adjoint import _core
 from adjoint.compiler import CompileWarning, _exchange, _saved, load
+from adjoint.compiler._fingerprints import content_print
 from adjoint.serialization import LoadError
 from tests.children import ENVIRONMENT
 
@@ -202,7 +203,7 @@ def test_wrong_programs_are_errors(what: str, model: Any, tmp_path: Path) -> Non
     data = json.loads(file["programs"])
     _break(what, data["calls"][0])
     file["programs"] = json.dumps(data)
-    file["digest"] = _saved._digest(file["programs"], file["constants"])
+    file["digest"] = content_print(file["programs"], file["constants"])
     ad.save(file, path)
     with pytest.raises(LoadError, match="a program is damaged"):
         load(path, model.lorenz)
