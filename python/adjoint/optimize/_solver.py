@@ -9,7 +9,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
+from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
@@ -127,12 +127,14 @@ class Solver:
             step, solved = self._linear.newton_step(self._residual, x, r)
             loose = ad.finfo(x.dtype).eps ** 0.25
             fine = solved & (norm(step) <= loose * (1 + norm(x)))
-        if not everywhere(fine):
-            raise ConvergenceError(
-                f"{self._name}(): {who} something that does not solve the equation: "
-                f"{_where(x, r)}, and Newton's step from there is {_size(norm(step))} long",
-                _result(x, r, "not an answer", 0, 1, 0, False),
-            )
+        must_hold(fine, lambda _, *found: self._wrong(who, *found), x, r, norm(step))
+
+    def _wrong(self, who: str, x: Tensor, r: Tensor, step: Tensor) -> ConvergenceError:
+        return ConvergenceError(
+            f"{self._name}(): {who} something that does not solve the equation: {_where(x, r)}, "
+            f"and Newton's step from there is {_size(step)} long",
+            _result(x, r, "not an answer", 0, 1, 0, False),
+        )
 
     def _matrix(self, x: Tensor) -> Tensor:
         return self._linear.matrix(self._residual, x)
@@ -239,7 +241,7 @@ def called(
 
 
 def _where(x: Tensor, r: Tensor) -> str:
-    if is_batched(x, r):
+    if is_batched(x, r) or r.ndim > 1:  # of all samples
         return f"{failing(r)}"
     return f"the residual is {_size(norm(r))} at x = {_short(x)}"
 
@@ -251,8 +253,8 @@ def _short(x: Tensor) -> str:
 
 def _size(t: Tensor) -> str:
     if is_batched(t):
-        t = batch_of(t).whole(t).max()
-    return f"{float(t):.3g}"
+        t = batch_of(t).whole(t)
+    return f"{float(t.max()):.3g}"
 
 
 def _result(
