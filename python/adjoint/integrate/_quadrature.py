@@ -13,6 +13,7 @@ import adjoint as ad
 from adjoint._core import Tensor, _is_recording
 from adjoint._samples import is_batched, largest_value, must_hold
 from adjoint.func import vmap
+from adjoint.loops._progress import CallsBar
 from adjoint.optimize import ConvergenceError, OptimizeResult
 from adjoint.optimize._inside import Inside, is_inside
 from adjoint.optimize._unknowns import as_arguments
@@ -236,7 +237,8 @@ def quad(
         return width * (values @ kronrod), width * (values @ gauss)
 
     def halved(integral: Callable[..., Sequence[Tensor]], edges: Tensor) -> list[_Part]:
-        return _halved(integral, edges, epsabs, epsrel, limit)
+        with CallsBar("quad") as bar:
+            return _halved(bar.counting(integral), edges, epsabs, epsrel, limit)
 
     with ad.no_grad():
         inside = _halved_inside(integral, halved, edges.detach(), limit) if is_inside() else None

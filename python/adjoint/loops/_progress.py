@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from adjoint._progress import Bar, is_seen
 
-__all__ = ["LoopBar", "bar_for"]
+__all__ = ["CallsBar", "LoopBar", "bar_for"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _PIECE = 0.1  # seconds
 _PATIENCE = 2.0
@@ -84,3 +87,52 @@ class bar_for:
         if self._bar is not None:
             _thread.shows = False
             self._bar.stop()
+
+
+class CallsBar:
+    """A line for the length of a block that counts calls, such as those of a solver of others'.
+
+    It appears when the block has taken two seconds, unless another bar is there. Until then loops
+    in the block may show theirs.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._done = text, 0
+        self._start = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> CallsBar:
+        return self
+
+    def counting(self, function: _F) -> _F:
+        """The function, whose calls are counted."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            self.count()
+            return result
+
+        return counted  # type: ignore[return-value]
+
+    def count(self, text: str | None = None) -> None:
+        """One more; the text beside it changes if a new one is given."""
+        self._done += 1
+        if self._bar is None:
+            if time.monotonic() - self._start < _PATIENCE or _thread.shows or not is_seen():
+                return
+            self._bar, _thread.shows = Bar(self._text, None), True
+        self._bar.show(self._done, text)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has appeared."""
+        return self._bar is not None
+
+    def stop(self) -> None:
+        """Take it away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar, _thread.shows = None, False
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()

@@ -12,6 +12,7 @@ from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest, somewhere
 from adjoint.func import grad, jacfwd, jvp
+from adjoint.loops._progress import CallsBar
 
 from ._conditions import LARGE, NEAR, Conditions, Found, Held, Known
 from ._constraints import Constraints, bounds_of, constraints_of
@@ -341,10 +342,11 @@ class _Run:
             given["constraints"] = [_in_units(c, size) for c in made] if in_units else made
         if self._callback is not None:
             given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
-        with ad.no_grad():
+        name = getattr(method, "__name__", method)
+        with ad.no_grad(), CallsBar(f"minimize by {name}") as bar:
             start = flat(self._unknowns.start) / size
             found = scipy_optimize().minimize(
-                value, start, method=method, tol=tol, options=options, **given
+                bar.counting(value), start, method=method, tol=tol, options=options, **given
             )
             x = each(found.x)
             result = OptimizeResult(

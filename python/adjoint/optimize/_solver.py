@@ -10,6 +10,7 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold
+from adjoint.loops._progress import CallsBar
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
@@ -177,7 +178,7 @@ class Solver:
         return _result(x.detach(), r, "converged", run.steps, run.evaluations, run.jacobians)
 
     def _by_scipy(self, start: Tensor, method: str) -> OptimizeResult:
-        with ad.no_grad():
+        with ad.no_grad(), CallsBar(f"{self._name} by {method}") as bar:
             arrays = Arrays(batch_of(self._residual(start)), start.dtype)
             each, flat = arrays.each, arrays.flat
 
@@ -186,7 +187,7 @@ class Solver:
 
             try:
                 found = scipy_optimize().root(
-                    lambda v: flat(self._residual(each(v))),
+                    bar.counting(lambda v: flat(self._residual(each(v)))),
                     flat(start),
                     method=method,
                     jac=slope if method in _JACOBIAN_OF else None,
@@ -228,7 +229,8 @@ def called(
         tree = unknowns.tree(ad.from_numpy(np.array(x, dtype=float)).reshape(-1))
         return unknowns.vector(fun(tree, *rest), "the residual").detach().numpy()
 
-    found = method(on_arrays, x0, args)
+    with CallsBar(unknowns.name) as bar:
+        found = method(bar.counting(on_arrays), x0, args)
     if isinstance(found, dict) and "x" in found and "success" in found:
         if not found["success"]:
             raise ConvergenceError(

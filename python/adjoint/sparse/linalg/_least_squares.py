@@ -17,6 +17,7 @@ from adjoint._core import Tensor
 from adjoint._samples import everywhere, largest_value
 from adjoint._tensor.creation import as_tensor
 from adjoint.autograd.function import Function
+from adjoint.loops._progress import CallsBar
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._large import ByProducts
 from adjoint.optimize._result import ConvergenceError, OptimizeResult
@@ -114,6 +115,11 @@ class _Limits(NamedTuple):
 # --- one run --------------------------------------------------------------------------------------
 def bidiagonalised(A: Map, AH: Map, b: Tensor, limits: _Limits) -> tuple[Tensor, int]:
     """The least squares solution for columns of ``b``, and the steps: Paige and Saunders."""
+    with CallsBar("lsqr") as bar:
+        return _bidiagonalised(bar.counting(A), AH, b, limits)
+
+
+def _bidiagonalised(A: Map, AH: Map, b: Tensor, limits: _Limits) -> tuple[Tensor, int]:
     damp, goal, most = limits
     beta = size(b)
     u = over(b, beta.expand_as(b))
