@@ -13,10 +13,10 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import batch_of, everywhere, largest
 from adjoint.composite._ravel import ravel
 from adjoint.func import jacfwd, jvp
-from adjoint.loops._progress import CallsBar
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._linear import Dense

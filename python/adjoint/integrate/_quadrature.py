@@ -11,9 +11,9 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor, _is_recording
+from adjoint._progress import CallsBar
 from adjoint._samples import is_batched, largest_value, must_hold
 from adjoint.func import vmap
-from adjoint.loops._progress import CallsBar
 from adjoint.optimize import ConvergenceError, OptimizeResult
 from adjoint.optimize._inside import Inside, is_inside
 from adjoint.optimize._unknowns import as_arguments

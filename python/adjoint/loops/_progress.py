@@ -6,26 +6,14 @@ has taken two seconds. Where nobody would see it the loop runs as a whole.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from adjoint._progress import Bar, is_seen
+from adjoint._progress import PATIENCE, Bar, is_seen, thread
 
-__all__ = ["CallsBar", "LoopBar", "bar_for"]
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+__all__ = ["LoopBar", "bar_for"]
 
 _PIECE = 0.1  # seconds
-_PATIENCE = 2.0
-
-
-class _Thread(threading.local):
-    shows = False  # a loop around this one has a bar
-
-
-_thread = _Thread()
 
 
 class LoopBar:
@@ -56,7 +44,7 @@ class LoopBar:
         taken = max(now - since, 1e-6)
         self._piece = min(max(int(steps * _PIECE / taken), 1), 2 * self._piece)
         self._done += steps if counted else 0
-        if self._bar is None and now - self._start >= _PATIENCE:
+        if self._bar is None and now - self._start >= PATIENCE:
             self._bar = Bar(self._text, self._total)
         if self._bar is not None:
             self._bar.show(self._done)
@@ -78,61 +66,12 @@ class bar_for:
 
     def __enter__(self) -> LoopBar | None:
         self._bar: LoopBar | None = None
-        if not _thread.shows and is_seen():
+        if not thread.shows and is_seen():
             self._bar = LoopBar(*self._given)
-            _thread.shows = True
+            thread.shows = True
         return self._bar
 
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
-            _thread.shows = False
+            thread.shows = False
             self._bar.stop()
-
-
-class CallsBar:
-    """A line for the length of a block that counts calls, such as those of a solver of others'.
-
-    It appears when the block has taken two seconds, unless another bar is there. Until then loops
-    in the block may show theirs.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text, self._done = text, 0
-        self._start = time.monotonic()
-        self._bar: Bar | None = None
-
-    def __enter__(self) -> CallsBar:
-        return self
-
-    def counting(self, function: _F) -> _F:
-        """The function, whose calls are counted."""
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            result = function(*args, **kwargs)
-            self.count()
-            return result
-
-        return counted  # type: ignore[return-value]
-
-    def count(self, text: str | None = None) -> None:
-        """One more; the text beside it changes if a new one is given."""
-        self._done += 1
-        if self._bar is None:
-            if time.monotonic() - self._start < _PATIENCE or _thread.shows or not is_seen():
-                return
-            self._bar, _thread.shows = Bar(self._text, None), True
-        self._bar.show(self._done, text)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether it has appeared."""
-        return self._bar is not None
-
-    def stop(self) -> None:
-        """Take it away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar, _thread.shows = None, False
-
-    def __exit__(self, *_: Any) -> None:
-        self.stop()

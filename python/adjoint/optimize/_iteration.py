@@ -7,8 +7,8 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, is_batched
-from adjoint.loops._progress import CallsBar
 
 __all__ = ["Iteration", "Stop", "norm"]
 

@@ -12,9 +12,9 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, is_batched, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
-from adjoint.loops._progress import CallsBar
 
 from ._conditions import LARGE, Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of

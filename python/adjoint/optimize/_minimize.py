@@ -10,9 +10,9 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, largest, somewhere
 from adjoint.func import grad, jacfwd, jvp
-from adjoint.loops._progress import CallsBar
 
 from ._conditions import LARGE, NEAR, Conditions, Found, Held, Known
 from ._constraints import Constraints, bounds_of, constraints_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, everywhere, is_batched, largest, somewhere
 from adjoint.func import grad, jacfwd
-from adjoint.loops._progress import CallsBar
 
 from ._conditions import Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of

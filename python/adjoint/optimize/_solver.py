@@ -9,8 +9,8 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold
-from adjoint.loops._progress import CallsBar
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm

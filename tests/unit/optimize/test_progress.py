@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint import integrate, optimize
-from adjoint.loops import _progress
+from adjoint import _progress, integrate, loops, optimize
 from adjoint.sparse import linalg
 
 scipy_optimize = pytest.importorskip("scipy.optimize")
@@ -74,9 +73,10 @@ class Shown:
 @pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
     Shown.made = []
-    monkeypatch.setattr(_progress, "is_seen", lambda: True)
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(_progress, "Bar", Shown)
+    for module in (_progress, loops._progress):
+        monkeypatch.setattr(module, "is_seen", lambda: True)
+        monkeypatch.setattr(module, "PATIENCE", 0.0)
+        monkeypatch.setattr(module, "Bar", Shown)
     return Shown.made
 
 
@@ -85,7 +85,7 @@ def test_a_solver_shows_how_far_it_is(name: str, bars: list[Shown]) -> None:
     SOLVERS[name]()
     assert bars[0].text == name and bars[0].counts[-1] > 1
     assert sorted(bars[0].counts) == bars[0].counts
-    assert all(bar.stopped for bar in bars) and not _progress._thread.shows
+    assert all(bar.stopped for bar in bars) and not _progress.thread.shows
 
 
 def test_there_is_one_bar_at_a_time(bars: list[Shown]) -> None:
@@ -95,10 +95,10 @@ def test_there_is_one_bar_at_a_time(bars: list[Shown]) -> None:
     optimize.root(lambda x: inner(x) - 1, 3 * ones(), method="broyden")
     begun = [bar for bar in bars if bar.text == "root by broyden"]
     assert len(begun) == 1 and all(bar.stopped for bar in bars)
-    assert bars[-1].text in ("root by broyden", "root by newton") and not _progress._thread.shows
+    assert bars[-1].text in ("root by broyden", "root by newton") and not _progress.thread.shows
 
 
 def test_a_bar_goes_away_where_a_solver_fails(bars: list[Shown]) -> None:
     with pytest.raises(optimize.ConvergenceError):
         optimize.minimize(lambda x: x.sum(), ones(), options={"maxiter": 5})
-    assert bars and all(bar.stopped for bar in bars) and not _progress._thread.shows
+    assert bars and all(bar.stopped for bar in bars) and not _progress.thread.shows

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, largest_value, somewhere
-from adjoint.loops._progress import CallsBar
 
 __all__ = ["LOOPS", "Broken", "Limits", "solved"]
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, largest_value
 from adjoint._tensor.creation import as_tensor
 from adjoint.autograd.function import Function
-from adjoint.loops._progress import CallsBar
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._large import ByProducts
 from adjoint.optimize._result import ConvergenceError, OptimizeResult
