@@ -153,8 +153,8 @@ class CallsBar:
     in the block may show theirs.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text, self._done = text, 0
+    def __init__(self, text: str, total: int | None = None) -> None:
+        self._text, self._total, self._done = text, total, 0
         self._start = time.monotonic()
         self._bar: Bar | None = None
 
@@ -177,7 +177,7 @@ class CallsBar:
         if self._bar is None:
             if time.monotonic() - self._start < PATIENCE or thread.shows or not is_seen():
                 return
-            self._bar, thread.shows = Bar(self._text, None), True
+            self._bar, thread.shows = Bar(self._text, self._total), True
         self._bar.show(self._done, text)
 
     @property

@@ -49,6 +49,7 @@ SOLVERS = {
     "quad": lambda: integrate.quad(ad.sqrt, 0, 1),
     "solve_bvp": beam,
     "solve_ivp": lambda: integrate.solve_ivp(lambda t, y: -y, (0, 1), ones()),
+    "a Brownian path": lambda: integrate.BrownianPath(0, 1, (2,), 7)(0.3),
     "cg": lambda: linalg.cg(lambda v: v * ad.arange(1, 3, **DOUBLE), ones()),
     "lsqr": lambda: linalg.lsqr(ad.eye(2, **DOUBLE) + 1, ones()),
 }
