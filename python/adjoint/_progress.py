@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import time
+from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Bar", "is_seen"]
+__all__ = ["PATIENCE", "Bar", "CallsBar", "is_seen", "thread"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+PATIENCE = 2.0  # seconds, after which a bar is worth showing
 
 _BETWEEN = 0.1  # seconds from one picture in a notebook to the next
 
@@ -38,6 +44,13 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")  # a kernel has imported it
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+class _Thread(threading.local):
+    shows = False  # a bar of something around this, which stands for it too
+
+
+thread = _Thread()
 
 
 class Bar:
@@ -131,3 +144,52 @@ class _InNotebook:
     def stop(self) -> None:
         if not self._stays:
             self._place.update(self._pictures.HTML(""))
+
+
+class CallsBar:
+    """A line for the length of a block that counts calls, such as those of a solver of others'.
+
+    It appears when the block has taken two seconds, unless another bar is there. Until then loops
+    in the block may show theirs.
+    """
+
+    def __init__(self, text: str, total: int | None = None) -> None:
+        self._text, self._total, self._done = text, total, 0
+        self._start = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> CallsBar:
+        return self
+
+    def counting(self, function: _F) -> _F:
+        """The function, whose calls are counted."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            self.count()
+            return result
+
+        return counted  # type: ignore[return-value]
+
+    def count(self, text: str | None = None) -> None:
+        """One more; the text beside it changes if a new one is given."""
+        self._done += 1
+        if self._bar is None:
+            if time.monotonic() - self._start < PATIENCE or thread.shows or not is_seen():
+                return
+            self._bar, thread.shows = Bar(self._text, self._total), True
+        self._bar.show(self._done, text)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has appeared."""
+        return self._bar is not None
+
+    def stop(self) -> None:
+        """Take it away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar, thread.shows = None, False
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()

@@ -27,7 +27,7 @@ CELLS = [
     "f = ad.compile(lambda v: (v * 2).sin().sum())\nf(ad.ones(3)), f(ad.ones(3))\nf",
     "ad.graph(y.sum())",
     "ad.plot.memory(lambda x: x.exp().sum(), x)",
-    "from adjoint.loops import _progress\n_progress._PATIENCE = 0.05\n"
+    "from adjoint.loops import _progress\n_progress.PATIENCE = 0.05\n"
     "def heat(u, _):\n    return u + 0.2 * (u.roll(1) - 2 * u + u.roll(-1)), None\n"
     "end, _ = ad.scan(heat, ad.ones(1000), length=20_000_000)\n'the last cell ' + 'is done'",
 ]

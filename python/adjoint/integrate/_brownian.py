@@ -13,6 +13,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 
 __all__ = ["BrownianPath"]
 
@@ -88,7 +89,17 @@ class BrownianPath:
         node = ad.zeros(flat.shape, dtype=ad.int64)
         left = ad.zeros((flat.shape[0], count), dtype=self.dtype)
         right = self._normal(node, place).expand(flat.shape[0], count)
-        index = node
+        with CallsBar("a Brownian path", levels) as bar:
+            left, right, index = self._halved(flat, place, left, right, levels, bar)
+        share = flat * 2.0**levels - index.to(self.dtype)
+        values = (left + share * (right - left)) * math.sqrt(self.t1 - self.t0)
+        return values.reshape((*times.shape, *self.shape))
+
+    def _halved(
+        self, flat: Tensor, place: Tensor, left: Tensor, right: Tensor, levels: int, bar: CallsBar
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The values at the ends of the smallest intervals that hold times, and their numbers."""
+        index = ad.zeros(flat.shape, dtype=ad.int64)
         for level in range(levels):
             width = 0.5**level
             step = 0.5 * math.sqrt(width) * self._normal(2**level + index, place)
@@ -97,9 +108,8 @@ class BrownianPath:
             left, right = ad.where(later, middle, left), ad.where(later, right, middle)
             index = 2 * index + later.to(ad.int64)
             index = index.clamp(max=2 ** (level + 1) - 1)
-        share = flat * 2.0**levels - index.to(self.dtype)
-        values = (left + share * (right - left)) * math.sqrt(self.t1 - self.t0)
-        return values.reshape((*times.shape, *self.shape))
+            bar.count()
+        return left, right, index
 
     def _normal(self, node: Tensor, place: Tensor) -> Tensor:
         """A normal number by the places of a middle and of an element."""

@@ -13,6 +13,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import batch_of, everywhere, largest
 from adjoint.composite._ravel import ravel
 from adjoint.func import jacfwd, jvp
@@ -201,9 +202,9 @@ class _Bvp:
         guess = whole(self.y).reshape(samples * n, -1)
         start = None if self.p is None else whole(self.p).ravel()
         exact = {} if self._batch.levels else {"fun_jac": self._slope_matrix}
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), CallsBar("solve_bvp") as bar:
             result = by_scipy(
-                slope,
+                bar.counting(slope),
                 conditions,
                 self.x.double().numpy(),
                 guess,

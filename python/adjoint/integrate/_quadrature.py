@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor, _is_recording
+from adjoint._progress import CallsBar
 from adjoint._samples import is_batched, largest_value, must_hold
 from adjoint.func import vmap
 from adjoint.optimize import ConvergenceError, OptimizeResult
@@ -142,10 +143,17 @@ def quad(
     a: Any,
     b: Any,
     args: Any = (),
+    full_output: Any = False,
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
     limit: int = 200,
-) -> tuple[Tensor, Any]:
+    points: Any = None,
+    weight: Any = None,
+    wvar: Any = None,
+    wopts: Any = None,
+    *,
+    complex_func: bool = False,
+) -> tuple[Any, ...]:
     """Integrate a function from ``a`` to ``b``, either of which may be infinite; differentiable.
 
     Intervals are halved where the rule of Gauss and Kronrod with 15 points has the largest error,
@@ -164,11 +172,23 @@ def quad(
         The error that is allowed.
     limit
         The largest number of intervals.
+    full_output
+        Whether a dict follows, as SciPy's: ``neval``, ``last`` (the number of intervals) and rows
+        of length ``limit``: ``alist`` and ``blist``, their ends, ``rlist`` and ``elist``, their
+        integrals and errors. Of an infinite integral they are those of the finite one that stands
+        for it.
+    points
+        Where the function has a kink or a jump: numbers, or a tensor, by which the integral is
+        differentiable: a jump that moves changes it. Those beyond the ends are left out.
+    weight, wvar, wopts
+        Refused: write the weight into the function.
+    complex_func
+        Whether the function is complex, and so the value; the error is that of the worse part.
 
     Returns
     -------
     value, error
-        The integral, and an estimate of its error.
+        The integral, and an estimate of its error; and the dict, if it is asked for.
 
     Raises
     ------
@@ -184,8 +204,20 @@ def quad(
     >>> value  # sqrt(pi / k)
     tensor(1.2533, dtype=torch.float64, grad_fn=<...>)
     """
+    if not (weight is None and wvar is None and wopts is None):
+        raise NotImplementedError(
+            f"quad(): there are no weights, got weight={weight!r}\n  fix: multiply the function by "
+            "it ('cos', 'sin'); for 'alg' and its like substitute x = a + t**2, or a higher power, "
+            "which takes the singular end away; for 'cauchy' subtract the pole, whose integral is "
+            "a logarithm"
+        )
+    if complex_func:
+        return _complex(func, a, b, args, full_output, epsabs, epsrel, limit, points)
     arguments = as_arguments(args)
     low, high, inner, sign = _finite(func, a, b, arguments)
+    edges = _edges(a, b, low, high, points)
+    if edges.numel() - 1 > limit:
+        raise ValueError(f"quad(): {edges.numel() - 2} points make more intervals than {limit=}")
     nodes, kronrod, gauss = _rule(low.dtype)
     each = vmap(inner)
 
@@ -204,54 +236,134 @@ def quad(
         width = half.reshape(-1, *[1] * (values.ndim - 2))
         return width * (values @ kronrod), width * (values @ gauss)
 
-    def halved(
-        integral: Callable[..., Sequence[Tensor]], low: Tensor, high: Tensor
-    ) -> list[tuple[float, float, float]]:
-        return _halved(integral, low, high, epsabs, epsrel, limit)
+    def halved(integral: Callable[..., Sequence[Tensor]], edges: Tensor) -> list[_Part]:
+        with CallsBar("quad") as bar:
+            return _halved(bar.counting(integral), edges, epsabs, epsrel, limit)
 
     with ad.no_grad():
-        begin, end = low.detach(), high.detach()
-        inside = _halved_inside(integral, halved, begin, end, limit) if is_inside() else None
-        parts = halved(integral, begin, end) if inside is None else []
-    span = high - low
+        inside = _halved_inside(integral, halved, edges.detach(), limit) if is_inside() else None
+        parts = halved(integral, edges.detach()) if inside is None else []
+    last: Any
+    error: Any
     if inside is not None:
-        left, right, counts, error = inside
-        pieces = integral(low + span * left, low + span * right)[0]
-        counts = counts.reshape(-1, *[1] * (pieces.ndim - 1))
-        return sign * ad.where(counts, pieces, 0.0).sum(0), error
-    share_left = ad.tensor([p[0] for p in parts], dtype=low.dtype)
-    share_right = ad.tensor([p[1] for p in parts], dtype=low.dtype)
-    value = integral(low + span * share_left, low + span * share_right)[0].sum(0)
-    return sign * value, sum(p[2] for p in parts)
+        left, right, errors, last, error = inside
+    else:
+        left, right, errors = (ad.tensor(row, dtype=low.dtype) for row in _columns(parts))
+        last, error = len(parts), sum(part.error for part in parts)
+    begin, end = _placed(edges, left, right)
+    pieces = integral(begin, end)[0]
+    if inside is not None:
+        counts = (ad.arange(limit) < last).reshape(-1, *[1] * (pieces.ndim - 1))
+        pieces = ad.where(counts, pieces, 0.0)
+    value = sign * pieces.sum(0)
+    if not full_output:
+        return value, error
+    rows = {"alist": begin, "blist": end, "rlist": sign * pieces, "elist": errors}
+    return (
+        value,
+        error,
+        {
+            "neval": 15 * (2 * last - (edges.numel() - 1)),
+            "last": last,
+            **{name: _in_rows(t.detach(), last, limit) for name, t in rows.items()},
+        },
+    )
+
+
+class _Part(NamedTuple):
+    """An interval: where it begins and ends, and the error on it.
+
+    Places are counted in edges: 1.5 is halfway between the second and the third.
+    """
+
+    left: float
+    right: float
+    error: float
+
+
+def _columns(parts: Sequence[_Part]) -> list[list[float]]:
+    return [list(column) for column in zip(*parts, strict=True)]
+
+
+def _edges(a: Any, b: Any, low: Tensor, high: Tensor, points: Any) -> Tensor:
+    """The ends, and the points between them in the order in which they are passed."""
+    ends = ad.stack([low, high])
+    if points is None:
+        return ends
+    if any(not isinstance(end, Tensor) and math.isinf(end) for end in (a, b)):
+        raise ValueError(
+            "quad(): points are for finite ends\n  fix: split the integral: one part with points, "
+            "and one to infinity"
+        )
+    at = _samples(points).to(low.dtype).reshape(-1)
+    if not (_is_recording() or is_batched(at, ends)):
+        first, last = sorted(ends.tolist())
+        known = {place: k for k, place in enumerate(at.tolist()) if not place <= first}
+        at = at[[k for place, k in known.items() if not place >= last]]
+    span = high - low
+    share = (at - low) / ad.where(span == 0, 1.0, span)
+    must_hold(~ad.isnan(share.detach()), lambda _: ValueError("quad(): a point is NaN"))
+    share = share.clamp(0, 1).sort()[0]  # samples beyond make intervals of no length
+    return ad.cat([ends[:1], low + span * share, ends[1:]])
+
+
+def _placed(edges: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Where intervals begin and end."""
+    if edges.numel() == 2:
+        low, span = edges[0], edges[1] - edges[0]
+        return low + span * left, low + span * right
+    number = left.floor().long()
+    first, span = (t.index_select(0, number) for t in (edges[:-1], edges.diff()))
+    return first + span * (left - number), first + span * (right - number)
+
+
+def _in_rows(t: Tensor, last: Any, limit: int) -> Tensor:
+    """The first rows of as many as there may be; zeros follow."""
+    if len(t) < limit:
+        return ad.cat([t, t.new_zeros((limit - len(t), *t.shape[1:]))])
+    return ad.where((ad.arange(limit) < last).reshape(-1, *[1] * (t.ndim - 1)), t, 0.0)
+
+
+def _complex(func: Callable[..., Any], a: Any, b: Any, args: Any, *options: Any) -> tuple[Any, ...]:
+    """Both parts of a complex function, side by side."""
+
+    def parts(x: Tensor, *rest: Any) -> Tensor:
+        made = ad.as_tensor(func(x, *rest))
+        if not made.is_complex():
+            made = ad.complex(made, ad.zeros_like(made))
+        return ad.view_as_real(made.resolve_conj())
+
+    full_output, epsabs, epsrel, limit, points = options
+    value, *rest = quad(parts, a, b, args, full_output, epsabs, epsrel, limit, points)
+    if full_output:
+        rest[1]["rlist"] = ad.view_as_complex(rest[1]["rlist"])
+    return ad.view_as_complex(value), *rest
 
 
 def _halved_inside(
     integral: Callable[[Tensor, Tensor], Sequence[Tensor]],
-    halved: Callable[..., list[tuple[float, float, float]]],
-    low: Tensor,
-    high: Tensor,
+    halved: Callable[..., list[_Part]],
+    edges: Tensor,
     limit: int,
 ) -> tuple[Tensor, ...] | None:
     """The intervals as an instruction of the program that is recorded; None where it cannot be.
 
-    As many as there may be: those beyond the ones that were found repeat the first, and a mask says
-    that they do not count. The sum of the errors follows.
+    As many as there may be: those beyond the ones that were found repeat the first. Their errors,
+    how many count and the sum of the errors follow.
     """
-    place = Inside(lambda t: integral(t, high[None])[0], low[None], high)
-    if not place.takes([(integral, [low[None], high[None]])]):
+    low, high = edges[:1], edges[-1:]
+    place = Inside(lambda t: integral(t, high)[0], low, edges)
+    if not place.takes([(integral, [low, high])]):
         return None
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
         parts = halved(functions[0], *operands)
         rest = [parts[0]] * (limit - len(parts))
-        left, right, _ = zip(*parts, *rest, strict=True)
-        counts = ad.arange(limit) < len(parts)
-        error = ad.tensor(sum(p[2] for p in parts), dtype=low.dtype)
-        shares = (ad.tensor(side, dtype=low.dtype) for side in (left, right))
-        return [*shares, counts, error]
+        rows = (ad.tensor(row, dtype=edges.dtype) for row in _columns([*parts, *rest]))
+        error = ad.tensor(sum(part.error for part in parts), dtype=edges.dtype)
+        return [*rows, ad.tensor(len(parts)), error]
 
-    found = place.solved(solve, low, high)
-    return tuple(found)
+    return tuple(place.solved(solve, edges))
 
 
 def _rule(dtype: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -265,22 +377,26 @@ def _rule(dtype: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 def _halved(
     integral: Callable[[Tensor, Tensor], Sequence[Tensor]],
-    low: Tensor,
-    high: Tensor,
+    edges: Tensor,
     epsabs: float,
     epsrel: float,
     limit: int,
-) -> list[tuple[float, float, float]]:
-    """Intervals as shares of the whole, with their errors."""
+) -> list[_Part]:
+    """Intervals, in order, on which the rule is exact enough."""
 
     def measure(left: float, right: float) -> tuple[float, Any]:
-        span = high - low
-        fine, coarse = integral((low + span * left)[None], (low + span * right)[None])
+        k = int(left)
+        low, span = edges[k], edges[k + 1] - edges[k]
+        fine, coarse = integral((low + span * (left - k))[None], (low + span * (right - k))[None])
         return largest_value((fine - coarse).abs().max()), fine
 
-    error, value = measure(0.0, 1.0)
-    heap = [(-error, 0, 0.0, 1.0, value)]
-    count, total = 1, value
+    heap: list[tuple[float, int, float, float, Any]] = []
+    total: Any = None
+    for count in range(edges.numel() - 1):
+        error, value = measure(count, count + 1)
+        heapq.heappush(heap, (-error, count, float(count), float(count + 1), value))
+        total = value if total is None else total + value
+    count = len(heap)
     while True:
         whole = sum(-part[0] for part in heap)
         allowed = max(epsabs, epsrel * largest_value(total.abs().max()))
@@ -288,7 +404,8 @@ def _halved(
             raise _not_enough("the function is not finite in between", count, heap)
         # The rule with 7 points says more than the error of that with 15.
         if whole <= allowed or whole <= 1e-12 * largest_value(total.abs().max()):
-            return [(left, right, -e) for e, _, left, right, _ in sorted(heap, key=lambda p: p[2])]
+            ordered = sorted(heap, key=lambda part: part[2])
+            return [_Part(left, right, -e) for e, _, left, right, _ in ordered]
         if len(heap) >= limit:
             raise _not_enough(
                 f"{limit} intervals were not enough: the error is {whole:.3g}", count, heap
@@ -305,13 +422,13 @@ def _halved(
 
 def _not_enough(reason: str, count: int, heap: list[Any]) -> ConvergenceError:
     worst = min(heap)
+    several = max(part[3] for part in heap) > 1
+    counted = ", counted in points" if several else " of the way"
     result = OptimizeResult(success=False, message=reason, intervals=len(heap), neval=15 * count)
     return ConvergenceError(
-        f"quad(): {reason}. The worst interval is from {worst[2]:.6g} to {worst[3]:.6g} of the "
-        f"way.\n"
-        "  fix: split the integral where the function is not smooth, allow more intervals "
-        "(limit=...), or a "
-        "larger error (epsabs=, epsrel=)",
+        f"quad(): {reason}. The worst interval is from {worst[2]:.6g} to {worst[3]:.6g}"
+        f"{counted}.\n  fix: say where the function is not smooth (points=), allow more intervals "
+        "(limit=...), or a larger error (epsabs=, epsrel=)",
         result,
     )
 

@@ -15,7 +15,7 @@ from ._splines import CubicSpline, PchipInterpolator
 
 __all__ = ["RegularGridInterpolator", "interpn"]
 
-_METHODS = ("linear", "nearest", "cubic", "pchip")
+_METHODS = ("linear", "nearest", "slinear", "cubic", "pchip")
 
 
 class RegularGridInterpolator:
@@ -30,7 +30,8 @@ class RegularGridInterpolator:
     values
         Their first axes are those of the grid; further ones are carried along.
     method
-        ``"linear"``, ``"nearest"``, ``"cubic"`` or ``"pchip"`` (along one axis after the other).
+        ``"linear"`` (or ``"slinear"``, which is the same function), ``"nearest"``, ``"cubic"`` or
+        ``"pchip"`` (along one axis after the other).
     bounds_error
         Whether places outside of the grid are refused.
     fill_value
@@ -53,10 +54,7 @@ class RegularGridInterpolator:
         bounds_error: bool = True,
         fill_value: Any = float("nan"),
     ) -> None:
-        if method not in _METHODS:
-            raise ValueError(
-                f"RegularGridInterpolator: method is one of {', '.join(_METHODS)}, got {method!r}"
-            )
+        _check(method)
         self.grid = tuple(nodes_of("RegularGridInterpolator", p) for p in points)
         self.values = as_float(values)
         sizes = tuple(len(p) for p in self.grid)
@@ -66,25 +64,48 @@ class RegularGridInterpolator:
                 f"the "
                 f"sizes of the grid, {list(sizes)}"
             )
-        self.method, self._refuses, self._fill = method, bounds_error, fill_value
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
 
-    def __call__(self, xi: Any, method: str | None = None) -> Tensor:
-        """The values at places, whose last axis has a coordinate for each axis of the grid."""
+    def __call__(
+        self, xi: Any, method: str | None = None, *, nu: Sequence[int] | None = None
+    ) -> Tensor:
+        """The values at places, whose last axis has a coordinate for each axis of the grid.
+
+        With ``nu``, their derivatives of an order for each axis, for ``"cubic"`` and ``"pchip"``.
+        """
+        kind = self.method if method is None else _check(method)
+        orders = self._orders(nu, kind)
         at = self._places(xi)
         outside = ad.zeros(at.shape[:-1], dtype=ad.bool)
         for d, x in enumerate(self.grid):
             place = at.detach()[..., d]
             outside = outside | (place < x.detach()[0]) | (place > x.detach()[-1])
-        if self._refuses:
+        if self.bounds_error:
             must_hold(~outside, _outside, at)
-        kind = self.method if method is None else method
-        made = (
-            self._by_corners(at, kind) if kind in ("linear", "nearest") else self._by_axes(at, kind)
-        )
-        if self._refuses or self._fill is None:
+        by_axes = kind in ("cubic", "pchip")
+        made = self._by_axes(at, kind, orders) if by_axes else self._by_corners(at, kind)
+        if self.bounds_error or self.fill_value is None:
             return made
         shape = (*outside.shape, *[1] * (made.ndim - outside.ndim))
-        return ad.where(outside.reshape(shape), ad.as_tensor(self._fill, dtype=made.dtype), made)
+        beyond = ad.as_tensor(self.fill_value, dtype=made.dtype)
+        return ad.where(outside.reshape(shape), beyond, made)
+
+    def _orders(self, nu: Sequence[int] | None, kind: str) -> list[int]:
+        """Of derivatives, along each axis."""
+        if nu is None:
+            return [0] * len(self.grid)
+        if kind not in ("cubic", "pchip"):
+            raise ValueError(
+                f"RegularGridInterpolator: nu is for 'cubic' and 'pchip', not {kind!r}\n"
+                "  fix: differentiate by the places: adjoint.func.grad, or backward()"
+            )
+        orders = [int(order) for order in nu]
+        if len(orders) != len(self.grid) or min(orders) < 0:
+            raise ValueError(
+                f"RegularGridInterpolator: nu is an order for each of {len(self.grid)} axes, not "
+                f"negative, got {nu!r}"
+            )
+        return orders
 
     def _places(self, xi: Any) -> Tensor:
         if isinstance(xi, tuple):
@@ -124,7 +145,7 @@ class RegularGridInterpolator:
         assert total is not None
         return total
 
-    def _by_axes(self, at: Tensor, kind: str) -> Tensor:
+    def _by_axes(self, at: Tensor, kind: str, orders: list[int]) -> Tensor:
         """The last axis first, at every place; then the next, each place in its own values."""
         make = CubicSpline if kind == "cubic" else PchipInterpolator
         places = at.reshape(-1, len(self.grid))
@@ -132,12 +153,20 @@ class RegularGridInterpolator:
         def value(place: Tensor) -> Tensor:
             values = self.values
             for d in reversed(range(len(self.grid))):
-                values = make(self.grid[d], values, axis=d)(place[d])
+                values = make(self.grid[d], values, axis=d)(place[d], orders[d])
             return values
 
         more = self.values.shape[len(self.grid) :]
         whole = ad.vmap(value)(places) if len(places) else self.values.new_zeros((0, *more))
         return whole.reshape((*at.shape[:-1], *whole.shape[1:]))
+
+
+def _check(method: str) -> str:
+    if method not in _METHODS:
+        raise ValueError(
+            f"RegularGridInterpolator: method is one of {', '.join(_METHODS)}, got {method!r}"
+        )
+    return method
 
 
 def _outside(inside: Tensor, at: Tensor) -> Exception:

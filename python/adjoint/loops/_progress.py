@@ -6,23 +6,14 @@ has taken two seconds. Where nobody would see it the loop runs as a whole.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
-from adjoint._progress import Bar, is_seen
+from adjoint._progress import PATIENCE, Bar, is_seen, thread
 
 __all__ = ["LoopBar", "bar_for"]
 
 _PIECE = 0.1  # seconds
-_PATIENCE = 2.0
-
-
-class _Thread(threading.local):
-    shows = False  # a loop around this one has a bar
-
-
-_thread = _Thread()
 
 
 class LoopBar:
@@ -57,7 +48,7 @@ class LoopBar:
         taken = max(now - since, 1e-6)
         self._piece = min(max(int(steps * _PIECE / taken), 1), 2 * self._piece)
         self._done += steps if counted else 0
-        if self._bar is None and now - self._start >= _PATIENCE:
+        if self._bar is None and now - self._start >= PATIENCE:
             self._bar = Bar(self._text, self._total)
         if self._bar is not None:
             self._bar.show(self._done)
@@ -79,12 +70,12 @@ class bar_for:
 
     def __enter__(self) -> LoopBar | None:
         self._bar: LoopBar | None = None
-        if not _thread.shows and is_seen():
+        if not thread.shows and is_seen():
             self._bar = LoopBar(*self._given)
-            _thread.shows = True
+            thread.shows = True
         return self._bar
 
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
-            _thread.shows = False
+            thread.shows = False
             self._bar.stop()

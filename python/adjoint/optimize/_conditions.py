@@ -76,7 +76,7 @@ class Known(NamedTuple):
 class Conditions(Parts):
     """Of a minimum of an objective between bounds, under constraints."""
 
-    _parts = ("_objective", "_bounds", "_constraints", "_size", "_known")
+    _parts = ("_objective", "_given", "_bounds", "_constraints", "_size", "_known")
 
     def __init__(
         self,
@@ -87,9 +87,11 @@ class Conditions(Parts):
         how: Any = None,
         gradient: Function | None = None,
         near: float = NEAR[0],
+        given: Function | None = None,
     ) -> None:
         self._how, self._relative = how, near
-        self._gradient = grad(objective) if gradient is None else gradient
+        self._given = given  # the gradient, where derivatives cannot see into the objective
+        self._gradient = (given or grad(objective)) if gradient is None else gradient
         self._objective, self._bounds, self._size = objective, bounds, start.numel()
         self._start = start.detach()
         self._constraints = constraints
@@ -196,7 +198,9 @@ class Conditions(Parts):
         """The diagonal of the second derivative of the objective, without signs."""
         known = self._known
         if self._second is None:
-            self._second = Lately(Often(self._objective, _hessian, NEVER))
+            slope, objective = self._given, self._objective
+            often = Often(objective, _hessian, NEVER) if slope is None else jacfwd(slope)
+            self._second = Lately(often)
         return ad.diagonal(self._second(x) if known is None else known.curvature(x)).abs()
 
     def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
@@ -223,7 +227,7 @@ class Conditions(Parts):
 
         def look() -> bool:
             bounds = () if self._bounds is None else self._bounds
-            parts = [self._objective(x), *bounds, self._constraints(x)]
+            parts = [(self._given or self._objective)(x), *bounds, self._constraints(x)]
             return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
 
         found: bool = ad._core._unrecorded(look)
@@ -233,16 +237,18 @@ class Conditions(Parts):
         """The gradient of the Lagrangian, and the values of the constraints."""
         if self._known is not None:
             return self._known.slope(v), multipliers
+        given = self._given
         if not self._constraints.size:
-            slope: Tensor = grad(self._objective)(v)
+            slope: Tensor = (given or grad(self._objective))(v)
             return slope, multipliers
 
         def lagrangian(v: Tensor) -> tuple[Tensor, Tensor]:
             value = self._constraints(v)
-            return self._objective(v) - multipliers @ value, value
+            objective = self._objective(v) if given is None else 0.0
+            return objective - multipliers @ value, value
 
         found: tuple[Tensor, Tensor] = grad(lagrangian, has_aux=True)(v)
-        return found
+        return found if given is None else (given(v) + found[0], found[1])
 
     def _residual(self, held: Held) -> Function:
         c = self._constraints

@@ -121,7 +121,7 @@ class Inside:
     def takes(self, functions: Sequence[tuple[Callable[..., Any], Sequence[Tensor]]]) -> bool:
         """Record functions, each with tensors like its arguments; whether all could be."""
         for function, like in functions:
-            given = [self._whole(t).contiguous() for t in like]
+            given = [_packed(self._whole(t)) for t in like]
             made = program_of(self._of_all(function), *given)
             if made is None:
                 return False
@@ -174,10 +174,16 @@ def _of_samples(function: Callable[..., Any], batch: Batch) -> Callable[..., Any
         return function
 
     def of_each(*given: Tensor) -> Any:
-        made = function(*(batch.whole(t).contiguous() for t in given))
+        made = function(*(_packed(batch.whole(t)) for t in given))
         return batch.each(made) if isinstance(made, Tensor) else [batch.each(t) for t in made]
 
     return of_each
+
+
+def _packed(t: Tensor) -> Tensor:
+    """A tensor with the strides of its shape, along axes of length one as well."""
+    t = t.contiguous()
+    return t.clone(memory_format=ad.contiguous_format) if 1 in t.shape else t
 
 
 class _values_only:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._progress import Bar, is_seen
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, is_batched
 
 __all__ = ["Iteration", "Stop", "norm"]
-
-_SILENT_FOR = 2.0  # seconds
 
 
 class Stop(Exception):
@@ -53,8 +50,7 @@ class Iteration:
         self.evaluations = self.jacobians = self.steps = 0
         self._sizes: Tensor | None = None
         self._last: Tensor | None = None
-        self._begin = time.monotonic()
-        self._bar: Bar | None = None
+        self._bar = CallsBar(name)
 
     def call(self, residual: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The residual at ``x``."""
@@ -97,15 +93,12 @@ class Iteration:
         return size <= 4 * self._eps * (1 + norm(x))
 
     def _show(self, r: Tensor) -> None:
-        if time.monotonic() - self._begin < _SILENT_FOR or not is_seen():
-            return
-        if self._bar is None:
-            self._bar = Bar(self._name, None)
-        size = "" if is_batched(r) else f", residual {float(norm(r)):.2g}"
-        self._bar.show(self.steps, f"{self._name}{size}")
+        if self._bar.is_shown:
+            size = "" if is_batched(r) else f", residual {float(norm(r)):.2g}"
+            self._bar.count(f"{self._name}{size}")
+        else:
+            self._bar.count()
 
     def end(self) -> None:
         """Take the line away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._bar.stop()

@@ -12,6 +12,7 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, is_batched, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
@@ -187,13 +188,14 @@ class _Fit(NamedTuple):
             given: dict[str, Any] = {}
             if limits is not None:
                 given["bounds"] = tuple(flat(b) for b in limits)
-            found = scipy_optimize().least_squares(
-                lambda v: flat(here(each(v))) / height,
-                flat(start),
-                jac=derivative,
-                **scaled,
-                **given,
-            )
+            with CallsBar(f"least_squares by {method}") as bar:
+                found = scipy_optimize().least_squares(
+                    bar.counting(lambda v: flat(here(each(v))) / height),
+                    flat(start),
+                    jac=derivative,
+                    **scaled,
+                    **given,
+                )
         how = "sparse" if is_sparse and not arrays.shape else None
         conditions = Conditions(cost, limits, constraints_of((), unknowns), start, how)
         enough = settings["xtol"] or 0.0

@@ -10,11 +10,13 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
-from adjoint._samples import Arrays, batch_of, largest
+from adjoint._progress import CallsBar
+from adjoint._samples import Arrays, batch_of, largest, somewhere
 from adjoint.func import grad, jacfwd, jvp
 
 from ._conditions import LARGE, NEAR, Conditions, Found, Held, Known
 from ._constraints import Constraints, bounds_of, constraints_of
+from ._given import Given, given_of
 from ._inside import Inside, is_inside
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
@@ -40,6 +42,7 @@ _GRADIENT = {
 _PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 _HESSIAN = {"dogleg", "trust-exact"}
 _SCALED = {"l-bfgs-b", "slsqp", "tnc", "bfgs", "cg"}  # that can be run in other units
+_WRONG = 1e-4  # of a gradient: what is given is not it
 
 
 @each_input_once
@@ -77,12 +80,16 @@ def minimize(
     method, tol, callback, options
         SciPy's; a method may be a callable, which SciPy calls with arrays. ``callback(x)`` gets the
         structure of ``x0``.
-    jac, hessp
-        Not needed, and refused: derivatives are exact already.
+    jac, hess, hessp
+        Not needed: derivatives are exact without them. Where they are given, in SciPy's forms, the
+        search uses them: ``jac(x, *args)``, or True where ``fun`` gives ``(f, g)``, or
+        ``"2-point"``, ``"3-point"``; ``hess(x, *args)``, or SciPy's `HessianUpdateStrategy`;
+        ``hessp(x, p, *args)``. The derivative of the answer is that of ``fun`` all the same; of
+        ``jac`` where ``fun`` is not made of adjoint's operations.
     hess
-        How the derivative of the answer solves with the Hessian: ``"exact"`` (the whole matrix),
-        ``"sparse"`` (by colours) or ``"products"`` (by MINRES); chosen where it is not given:
-        beyond 2000 unknowns it is one of the last two.
+        Or how the derivative of the answer solves with the Hessian: ``"exact"`` (the whole
+        matrix), ``"sparse"`` (by colours) or ``"products"`` (by MINRES); chosen where it is not
+        given: beyond 2000 unknowns it is one of the last two.
     bounds
         ``(low, high)`` for all, or one pair for each number in order, None for no bound; or SciPy's
         `Bounds`. The numbers may be tensors: the answer is differentiable by them as well.
@@ -113,19 +120,18 @@ def minimize(
     >>> a.grad
     tensor(1.3333, dtype=torch.float64)
     """
-    how = hess if isinstance(hess, str) else None
-    for name, value in (("jac", jac), ("hess", None if how else hess), ("hessp", hessp)):
-        if value not in (None, False):
-            raise TypeError(
-                f"minimize(): {name}= is not needed: derivatives of fun are exact.\n"
-                "  fix: leave it out; if fun is not made of adjoint's operations, wrap it in "
-                "adjoint.external with the derivative that you have"
-            )
     unknowns = Unknowns(x0, "minimize")
     arguments = as_arguments(args)
 
+    given, slope = given_of(fun, jac, hess, hessp, unknowns, arguments, method)
+    with_gradient, is_unseen = jac is True, slope is not None
+
     def objective(v: Tensor) -> Tensor:
         value = fun(unknowns.tree(v), *arguments)
+        if with_gradient:
+            value = value[0]
+        if is_unseen:
+            value = ad.as_tensor(value, dtype=v.dtype)
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(f"minimize(): fun must give one number as a tensor, got {shape}")
@@ -134,8 +140,10 @@ def minimize(
     limits, under = bounds_of(bounds, unknowns), constraints_of(constraints, unknowns)
     if method is None:
         method = "SLSQP" if under.size else "L-BFGS-B" if limits else "BFGS"
-    problem = Problem(objective, limits, under, unknowns)
-    if is_inside() and callback is None and how is None and isinstance(method, str):
+    problem = Problem(objective, limits, under, unknowns, given, slope)
+    how = hess if hess in ("exact", "sparse", "products") else None
+    is_plain = callback is None and how is None and not is_unseen
+    if is_inside() and is_plain and isinstance(method, str):
         inside = minimum_inside(problem, method, tol, options)
         if inside is not None:
             inside.x = unknowns.tree(inside.x)
@@ -153,6 +161,8 @@ class Problem(NamedTuple):
     bounds: tuple[Tensor, Tensor] | None
     constraints: Constraints
     unknowns: Unknowns
+    given: Given = Given()
+    slope: Callable[[Tensor], Tensor] | None = None  # where objective has none
 
 
 def minimum_of(
@@ -172,19 +182,20 @@ def minimum_of(
 def _near_minimum(
     run: _Run, result: OptimizeResult, method: Any, how: Any, known: Known | None
 ) -> tuple[OptimizeResult, Found]:
-    objective, limits, under, unknowns = run.problem
+    objective, limits, under, unknowns, _, slope = run.problem
     if not result.success:
-        raise _lost(method, result)
+        raise run.lost(method, result)
     with ad.no_grad():
         before = run.gradient(unknowns.start)
     for near in NEAR if limits or under.size else NEAR[:1]:
-        of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
+        start, gradient = unknowns.start, run.gradient
+        of_minimum = Conditions(objective, limits, under, start, how, gradient, near, slope)
         found = of_minimum.at(result.x, known)
         if found.is_finite() and found.is_met(before):
             if found.is_saddle():
                 raise _at_saddle(method, result)
             return result, found
-    raise _lost(method, result)
+    raise run.lost(method, result)
 
 
 def minimum_inside(
@@ -194,7 +205,7 @@ def minimum_inside(
 
     Counts are tensors then, and ``active`` is a mask.
     """
-    objective, limits, under, unknowns = problem
+    objective, limits, under, unknowns, given, _ = problem
     start, kind, slope = unknowns.start, method.lower(), grad(objective)
     if not under.is_plain or unknowns.size > LARGE:
         return None
@@ -202,19 +213,21 @@ def minimum_inside(
     of_minimum = Conditions(objective, limits, under, start)
     has_products, newton = kind in _PRODUCTS | _HESSIAN, kind == "trust-constr"
     if has_products:
-        kinds.append((_curvature(objective), [start, start]))
+        kinds.append((_curvature(slope), [start, start]))
     if under.size:
         z = ad.cat([start, ad.zeros(under.size, dtype=start.dtype)])
         off, idle = ad.zeros_like(start, dtype=ad.bool), ad.zeros(under.size, dtype=ad.bool)
         like = [z, off, off, idle, idle]
         kinds += [(of_minimum.with_masks, like), (jacfwd(of_minimum.with_masks), like)]
         kinds += under.programs(start, newton)
+    kinds += (own := given.programs(start))
     place = Inside(_with_constraints(objective, under), start, *(limits or ()))
     if not place.takes(kinds):
         return None
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
         value, gradient, matrix, *more = functions
+        used = given.recorded([more.pop() for _ in own][::-1])
         along = more.pop(0) if has_products else None
         at, *bounds = operands
         ends = (bounds[0], bounds[1]) if bounds else None
@@ -222,7 +235,7 @@ def minimum_inside(
         if under.size:
             known = known._replace(conditions=(more[0], more[1]))
             held_by = under.recorded(at, more[2:])
-        here = Problem(value, ends, held_by, unknowns.moved(at))
+        here = Problem(value, ends, held_by, unknowns.moved(at), used)
         run = _Run(here, None, (value, gradient, along))
         result, found = minimum_of(run, method, tol, options, None, known)
         counts = ad.tensor([result.nit, result.nfev, result.njev])
@@ -259,12 +272,17 @@ class _Run:
         self, problem: Problem, callback: Any, programs: tuple[Any, ...] | None = None
     ) -> None:
         self.problem = problem
-        objective, bounds, constraints, unknowns = problem
+        objective, bounds, constraints, unknowns, given, slope = problem
         self._objective, self._bounds, self._constraints = objective, bounds, constraints
         self._unknowns, self._callback = unknowns, callback
         if programs is None:
-            programs = Often(objective), Often(objective, grad), Often(objective, _curvature)
+            programs = (
+                (Often(objective), Often(objective, grad), Often(objective, _curvature_of))
+                if slope is None
+                else (objective, slope, _curvature(slope))
+            )
         self._often, self.gradient, self._along = programs
+        self._given = given
         with ad.no_grad():
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
@@ -279,7 +297,10 @@ class _Run:
     ) -> OptimizeResult:
         """The result, with ``x`` a vector; maybe found in units of the start."""
         kind = _kind(method)
-        objective, gradient, along = self._often, self.gradient, self._along
+        used = self._given
+        objective = self._often if used.value is None else used.value
+        gradient = used.jac if callable(used.jac) else self.gradient
+        along = self._along if used.hessp is None else used.hessp
         arrays, flat = self._arrays, self._arrays.flat
         size, height = np.ones_like(flat(self._unknowns.start)), 1.0
         if in_units:
@@ -303,15 +324,17 @@ class _Run:
             return flat(along(each(v), each(p)))
 
         def matrix(v: Any) -> Any:
+            if callable(used.hess):
+                return arrays.blocks(used.hess(each(v)))
             return np.stack([product(v, row) for row in np.eye(v.size)])
 
         given: dict[str, Any] = {}
-        if kind in _GRADIENT or callable(method):
-            given["jac"] = slope
-        if kind in _PRODUCTS:
+        if kind in _GRADIENT or callable(method) or used.jac is not None:
+            given["jac"] = used.jac if isinstance(used.jac, str) else slope
+        if used.hess is not None or kind in _HESSIAN:
+            given["hess"] = matrix if callable(used.hess) or used.hess is None else used.hess
+        if used.hess is None and (kind in _PRODUCTS or used.hessp is not None):
             given["hessp"] = product
-        if kind in _HESSIAN:
-            given["hess"] = matrix
         if self._bounds is not None:
             given["bounds"] = scipy_optimize().Bounds(*(flat(b) / size for b in self._bounds))
         if self._constraints.size:
@@ -319,16 +342,17 @@ class _Run:
             given["constraints"] = [_in_units(c, size) for c in made] if in_units else made
         if self._callback is not None:
             given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
-        with ad.no_grad():
+        name = getattr(method, "__name__", method)
+        with ad.no_grad(), CallsBar(f"minimize by {name}") as bar:
             start = flat(self._unknowns.start) / size
             found = scipy_optimize().minimize(
-                value, start, method=method, tol=tol, options=options, **given
+                bar.counting(value), start, method=method, tol=tol, options=options, **given
             )
             x = each(found.x)
             result = OptimizeResult(
                 x=x,
                 fun=self._objective(x).detach(),
-                jac=gradient(x).detach(),
+                jac=self.gradient(x).detach(),
                 success=bool(found.success),
                 status=int(found.status),
                 message=str(found.message),
@@ -342,6 +366,31 @@ class _Run:
             result.success = True
         return result
 
+    def lost(self, method: Any, result: OptimizeResult) -> ConvergenceError:
+        """That there is no minimum, and what may be the reason."""
+        result.success = False
+        name = getattr(method, "__name__", method)
+        return ConvergenceError(
+            f"minimize() by {name} found no minimum: {result.message} After {result.nit} steps fun "
+            f"is {largest(result.fun)}, and its gradient up to {largest(result.jac)}."
+            f"{self._doubt()}\n"
+            "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), scale "
+            "the unknowns to about one size, or try another method",
+            result,
+        )
+
+    def _doubt(self) -> str:
+        """That the gradient that was given is another function's, if it is so at the start."""
+        if not callable(self._given.jac) or self.problem.slope is not None:
+            return ""
+        with ad.no_grad():
+            start = self._unknowns.start
+            exact = self.gradient(start)
+            off, size = (exact - self._given.jac(start)).abs().max(), exact.abs().max()
+        if not somewhere(off > _WRONG * size):
+            return ""
+        return f" jac is not the gradient of fun: at x0 it is off by {largest(off)}."
+
 
 def _in_units(constraint: dict[str, Any], size: Any) -> dict[str, Any]:
     """A constraint on unknowns that are counted in units of some sizes."""
@@ -349,14 +398,18 @@ def _in_units(constraint: dict[str, Any], size: Any) -> dict[str, Any]:
     return {**constraint, "fun": lambda v: fun(v * size), "jac": lambda v: jac(v * size) * size}
 
 
-def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """The products of the Hessian with vectors."""
+def _curvature(slope: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The products of the derivative of a gradient with vectors."""
 
     def along(v: Tensor, p: Tensor) -> Tensor:
-        product: Tensor = jvp(grad(objective), (v,), (p,))[1]
+        product: Tensor = jvp(slope, (v,), (p,))[1]
         return product
 
     return along
+
+
+def _curvature_of(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return _curvature(grad(objective))
 
 
 def _at_saddle(method: Any, result: OptimizeResult) -> ConvergenceError:
@@ -371,15 +424,3 @@ def _at_saddle(method: Any, result: OptimizeResult) -> ConvergenceError:
 
 def _kind(method: Any) -> str:
     return "" if callable(method) else str(method).lower()
-
-
-def _lost(method: Any, result: OptimizeResult) -> ConvergenceError:
-    result.success = False
-    name = getattr(method, "__name__", method)
-    return ConvergenceError(
-        f"minimize() by {name} found no minimum: {result.message} After {result.nit} steps fun is "
-        f"{largest(result.fun)}, and its gradient up to {largest(result.jac)}.\n"
-        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), scale the "
-        "unknowns to about one size, or try another method",
-        result,
-    )

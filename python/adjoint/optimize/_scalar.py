@@ -8,6 +8,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, everywhere, is_batched, largest, somewhere
 from adjoint.func import grad, jacfwd
 
@@ -132,7 +133,8 @@ def _bracketed(
 ) -> tuple[Tensor, int]:
     """Chandrupatla's method: inverse quadratic steps where they can be trusted, else halves."""
     eps = ad.finfo(a.dtype).eps
-    with ad.no_grad():
+    with ad.no_grad(), CallsBar("root_scalar") as bar:
+        f = bar.counting(f)
         fa, fb = f(a), f(b)
         a, b = a + 0 * fa, b + 0 * fb
         if not everywhere(ad.isfinite(fa) & ad.isfinite(fb)):
@@ -238,7 +240,7 @@ def _minimum(
     known: Known | None = None,
 ) -> tuple[Found, tuple[int, int]]:
     """The minimum of each sample, and how many steps and evaluations they took."""
-    with ad.no_grad():
+    with ad.no_grad(), CallsBar("minimize_scalar") as bar:
         batch = batch_of(objective(unknowns.start), *(limits or ()))
         arrays = Arrays(batch, ad.float64)
         ends = None if limits is None else [arrays.flat(end) for end in limits]
@@ -250,7 +252,7 @@ def _minimum(
                 return float(arrays.flat(objective(at))[k])
 
             pair = None if ends is None else (float(ends[0][k]), float(ends[1][k]))
-            x, found = _searched(value, pair, settings)
+            x, found = _searched(bar.counting(value), pair, settings)
             best.append(x)
             nit, nfev = nit + int(found.get("nit", 0)), nfev + int(found.get("nfev", 0))
         start = arrays.each(best)

@@ -9,7 +9,8 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
+from adjoint._progress import CallsBar
+from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
@@ -127,12 +128,14 @@ class Solver:
             step, solved = self._linear.newton_step(self._residual, x, r)
             loose = ad.finfo(x.dtype).eps ** 0.25
             fine = solved & (norm(step) <= loose * (1 + norm(x)))
-        if not everywhere(fine):
-            raise ConvergenceError(
-                f"{self._name}(): {who} something that does not solve the equation: "
-                f"{_where(x, r)}, and Newton's step from there is {_size(norm(step))} long",
-                _result(x, r, "not an answer", 0, 1, 0, False),
-            )
+        must_hold(fine, lambda _, *found: self._wrong(who, *found), x, r, norm(step))
+
+    def _wrong(self, who: str, x: Tensor, r: Tensor, step: Tensor) -> ConvergenceError:
+        return ConvergenceError(
+            f"{self._name}(): {who} something that does not solve the equation: {_where(x, r)}, "
+            f"and Newton's step from there is {_size(step)} long",
+            _result(x, r, "not an answer", 0, 1, 0, False),
+        )
 
     def _matrix(self, x: Tensor) -> Tensor:
         return self._linear.matrix(self._residual, x)
@@ -175,7 +178,7 @@ class Solver:
         return _result(x.detach(), r, "converged", run.steps, run.evaluations, run.jacobians)
 
     def _by_scipy(self, start: Tensor, method: str) -> OptimizeResult:
-        with ad.no_grad():
+        with ad.no_grad(), CallsBar(f"{self._name} by {method}") as bar:
             arrays = Arrays(batch_of(self._residual(start)), start.dtype)
             each, flat = arrays.each, arrays.flat
 
@@ -184,7 +187,7 @@ class Solver:
 
             try:
                 found = scipy_optimize().root(
-                    lambda v: flat(self._residual(each(v))),
+                    bar.counting(lambda v: flat(self._residual(each(v)))),
                     flat(start),
                     method=method,
                     jac=slope if method in _JACOBIAN_OF else None,
@@ -226,7 +229,8 @@ def called(
         tree = unknowns.tree(ad.from_numpy(np.array(x, dtype=float)).reshape(-1))
         return unknowns.vector(fun(tree, *rest), "the residual").detach().numpy()
 
-    found = method(on_arrays, x0, args)
+    with CallsBar(unknowns.name) as bar:
+        found = method(bar.counting(on_arrays), x0, args)
     if isinstance(found, dict) and "x" in found and "success" in found:
         if not found["success"]:
             raise ConvergenceError(
@@ -239,7 +243,7 @@ def called(
 
 
 def _where(x: Tensor, r: Tensor) -> str:
-    if is_batched(x, r):
+    if is_batched(x, r) or r.ndim > 1:  # of all samples
         return f"{failing(r)}"
     return f"the residual is {_size(norm(r))} at x = {_short(x)}"
 
@@ -251,8 +255,8 @@ def _short(x: Tensor) -> str:
 
 def _size(t: Tensor) -> str:
     if is_batched(t):
-        t = batch_of(t).whole(t).max()
-    return f"{float(t):.3g}"
+        t = batch_of(t).whole(t)
+    return f"{float(t.max()):.3g}"
 
 
 def _result(

@@ -12,7 +12,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint.composite._ravel import ravel
 
-__all__ = ["Unknowns", "as_arguments", "raise_unless_read"]
+__all__ = ["Unknowns", "as_arguments", "raise_unless_read", "reads"]
 
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -122,15 +122,21 @@ class Unknowns:
         return lambda v: self.vector(fun(self.tree(v), *args), what)
 
 
+def reads(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
+    """Whether derivatives can tell that a function depends on what it is given."""
+    at = x.detach().clone().requires_grad_()
+    with ad.enable_grad():
+        value = function(at)
+        if not value.requires_grad:
+            return False
+        return ad.autograd.grad(value.sum(), at, allow_unused=True)[0] is not None
+
+
 def raise_unless_read(
     name: str, what: str, function: Callable[[Tensor], Tensor], x: Tensor
 ) -> None:
     """Refuse a function that does not read what it is given, or reads it as plain numbers."""
-    at = x.detach().clone().requires_grad_()
-    with ad.enable_grad():
-        value = function(at)
-        read = value.requires_grad and ad.autograd.grad(value.sum(), at, allow_unused=True)[0]
-    if read is False or read is None:
+    if not reads(function, x):
         raise TypeError(
             f"{name}(): {what} does not depend on x, as far as derivatives can tell.\n"
             "  fix: make it of adjoint's operations: float(), .item() and NumPy's functions lose "

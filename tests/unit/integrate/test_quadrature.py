@@ -83,6 +83,53 @@ def test_functions_of_several_values_and_samples() -> None:
     ad.testing.assert_close(many, (1 - ad.exp(-k)) / k)
 
 
+def test_points_where_a_function_jumps() -> None:
+    def jumps(x: ad.Tensor, at: ad.Tensor) -> ad.Tensor:
+        return ad.where(x < at.detach(), 1.0, 3.0) * ad.exp(x)
+
+    def area(at: ad.Tensor, begin: float = 0.0, end: float = 1.0) -> ad.Tensor:
+        return quad(lambda x: jumps(x, at), begin, end, points=at)[0]
+
+    at = ad.tensor(0.3, **DOUBLE)
+    exact = 3 * math.e - 1 - 2 * math.exp(0.3)
+    for value in (area(at), -area(at, 1.0, 0.0), ad.compile(area)(at)):
+        assert abs(value.item() - exact) < 1e-13
+    # The jump moves; the second derivative is that of its height there.
+    for derivative in (grad(area), grad(grad(area)), ad.compile(grad(area))):
+        assert abs(derivative(at).item() + 2 * math.exp(0.3)) < 1e-12
+    rows = ad.tensor([0.3, 0.6], **DOUBLE)
+    wanted = ad.stack([grad(area)(at) for at in rows])
+    ad.testing.assert_close(vmap(grad(area))(rows), wanted)
+    # In any order, twice, or beyond the ends.
+    kinks = quad(lambda x: (x - 0.5).abs() + (x - 0.2).abs(), 0, 1, points=[0.5, 0.2, 7, 0.5])
+    assert abs(kinks[0].item() - 0.59) < 1e-15 and kinks[1] < 1e-15
+    with pytest.raises(ValueError, match="points are for finite ends"):
+        quad(ad.sin, 0, math.inf, points=[1.0])
+    with pytest.raises(ValueError, match="a point is NaN"):
+        quad(ad.sin, 0, 1, points=[math.nan])
+    with pytest.raises(ValueError, match="make more intervals than"):
+        quad(ad.sin, 0, 1, points=[0.2, 0.4], limit=2)
+
+
+def test_full_output_and_complex_functions() -> None:
+    def full(b: ad.Tensor) -> tuple[ad.Tensor, ...]:
+        value, _, info = quad(ad.sqrt, 0.0, b, full_output=True, limit=40)
+        return value, *(ad.as_tensor(info[k]) for k in ("rlist", "elist", "alist", "last", "neval"))
+
+    b = ad.tensor(1.0, **DOUBLE)
+    value, pieces, errors, left, last, neval = full(b)
+    ad.testing.assert_close(pieces.sum(), value)
+    assert len(left) == 40 and (left[: int(last)].diff() > 0).all() and not left[int(last) :].any()
+    assert errors.sum() < 1.49e-8 and neval == 15 * (2 * last - 1)
+    for eager, recorded in zip(full(b), ad.compile(full)(b), strict=True):
+        ad.testing.assert_close(recorded, eager)
+    wave, error, info = quad(lambda x: ad.exp(1j * x), 0, 1, complex_func=True, full_output=1)
+    assert abs(complex(wave) - (np.exp(1j) - 1) / 1j) < 1e-14 and error < 1e-14
+    assert abs(complex(info["rlist"].sum()) - complex(wave)) < 1e-15
+    with pytest.raises(NotImplementedError, match="multiply the function"):
+        quad(ad.sin, 0, 1, weight="cos", wvar=3.0)
+
+
 def test_no_integral() -> None:
     with pytest.raises(ConvergenceError, match="200 intervals were not enough"):
         quad(lambda x: 1 / x, 0, 1)

@@ -195,7 +195,7 @@ def test_a_long_solution_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) ->
         stop(bar)
 
     monkeypatch.setattr(_progress, "is_seen", lambda: True)
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     monkeypatch.setattr(_progress.LoopBar, "stop", note)
     found = solve_ivp(lambda t, y: ad.cos(9 * t) * y, (0, 9), [1.0], rtol=1e-7)
     assert found.success and shown[0] == ("solve_ivp", 1000, 1000) and shown[1][0] == "loop"

@@ -67,7 +67,7 @@ def test_monotone_cubics_and_lines(n: int) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(4,), (4, 5), (4, 5, 6)])
-@pytest.mark.parametrize("method", ["linear", "nearest", "pchip", "cubic"])
+@pytest.mark.parametrize("method", ["linear", "slinear", "nearest", "pchip", "cubic"])
 def test_grids(sizes: tuple[int, ...], method: str) -> None:
     rng = np.random.default_rng(len(sizes))
     points = [np.sort(rng.random(k)) + np.arange(k) for k in sizes]
@@ -82,6 +82,21 @@ def test_grids(sizes: tuple[int, ...], method: str) -> None:
         assert (fill(at + 20) == 3).all()
         with pytest.raises(ValueError, match="lies outside of the grid"):
             RegularGridInterpolator(points, values)(at + 20)
+
+
+def test_derivatives_on_grids() -> None:
+    x, y = np.linspace(0, 2, 7), np.linspace(0, 1, 6)
+    grid = RegularGridInterpolator((x, y), np.sin(x)[:, None] * np.exp(y), "cubic")
+    at = ad.tensor([[0.3, 0.7], [1.4, 0.2]], **DOUBLE)
+    for k, nu in enumerate(((1, 0), (0, 1))):
+        wanted = ad.func.vmap(ad.func.jacrev(lambda place: grid(place)[0]))(at)[:, k]
+        ad.testing.assert_close(grid(at, nu=nu), wanted)
+    with pytest.raises(ValueError, match="nu is for 'cubic' and 'pchip', not 'slinear'"):
+        grid(at, "slinear", nu=(1, 0))
+    with pytest.raises(ValueError, match="an order for each of 2 axes"):
+        grid(at, nu=(1,))
+    with pytest.raises(ValueError, match="method is one of"):
+        grid(at, "quintic")
 
 
 @pytest.mark.parametrize("n", [5, 140])

@@ -31,7 +31,7 @@ def test_loops_in_pieces_give_the_same(
         stop(bar)
 
     monkeypatch.setattr(_progress, "is_seen", lambda: True)
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     monkeypatch.setattr(_progress.LoopBar, "stop", note)
     assert gradient(**kept) == wanted
     assert shown == [("loop", 500, 500), ("loop, backward", 500, 500)]

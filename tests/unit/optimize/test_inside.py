@@ -63,7 +63,16 @@ def of_linear_fit(a):
     return optimize.lsq_linear(A, ad.cos(3 * times) * a[1], (0.0, 0.8)).x
 
 
+@optimize.implicit(lambda x, a, s: x**3 + s * x - a)
+def of_ones_own(a, s):
+    x = 0 * ones()
+    for _ in range(12 + int(a.abs().max())):  # as many steps as the values ask for
+        x = x - (x**3 + s * x - a) / (3 * x**2 + s)
+    return x
+
+
 SOLVERS = {
+    "one's own": lambda a: of_ones_own(a, s=1 + a[1]),
     "bracket": of_bracket,
     "one number": of_one_number,
     "linear fit": of_linear_fit,
@@ -110,7 +119,8 @@ def test_a_compiled_solver_gives_the_bits_of_eager_to_second_order(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["newton", "bounds", "constraint", "fit", "bracket", "one number", "linear fit"]
+    "name",
+    ["newton", "bounds", "constraint", "fit", "bracket", "one number", "linear fit", "one's own"],
 )
 def test_transforms_of_a_solver_are_compiled(name):
     f = SOLVERS[name]
@@ -130,7 +140,9 @@ def test_transforms_of_a_solver_are_compiled(name):
         assert len(compiled.programs) == 1
 
 
-@pytest.mark.parametrize("name", ["newton", "fixed point", "minimum", "bounds", "fit", "bracket"])
+@pytest.mark.parametrize(
+    "name", ["newton", "fixed point", "minimum", "bounds", "fit", "bracket", "one's own"]
+)
 def test_a_solver_in_the_step_of_a_scan_is_the_plain_loop(name):
     f = SOLVERS[name]
 
@@ -163,6 +175,21 @@ def test_a_program_raises_where_the_solver_finds_nothing():
         f(ones())
     assert ad.equal(f(-4 * ones()), 2 * ones())
     assert len(f.programs) == 1
+
+
+def test_a_solver_of_ones_own_is_checked_in_each_run():
+    @optimize.implicit(lambda x, a: x**2 - a)
+    def root(a):
+        found = a.sqrt() if float(a.sum()) < 9 else a
+        return found if float(a.sum()) < 90 else found[:1]
+
+    f = ad.compile(lambda a: root(a).sum())
+    assert float(f(4 * ones())) == 4
+    with pytest.raises(optimize.ConvergenceError, match="does not solve the equation: the residu"):
+        f(9 * ones())
+    with pytest.raises(ValueError, match="the answer has 1 elements where it had 2"):
+        f(90 * ones())
+    assert len(f.programs) == 1 and not f.reasons
 
 
 def test_a_derivative_that_is_not_there_is_an_error_in_a_program_too():

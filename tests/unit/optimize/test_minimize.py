@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.func import grad, vmap
+from adjoint.func import grad, hessian, jacfwd, jacrev, vmap
 from adjoint.optimize import ConvergenceError, least_squares, linprog, milp, minimize
 
 from .derivatives import check_answer
 
-pytest.importorskip("scipy")
+scipy_optimize = pytest.importorskip("scipy.optimize")
 
 DOUBLE = {"dtype": ad.float64}
 
@@ -96,11 +96,134 @@ def test_no_minimum(method: str) -> None:
         minimize(lambda x: -x.sum(), ad.zeros(2, **DOUBLE), method=method, options=options)
 
 
+def valley(x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+    return bowl(x, t) + (x**4).sum()
+
+
+def with_slope(x: ad.Tensor, t: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+    return valley(x, t), slope_of(x, t)
+
+
+def slope_of(x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+    return grad(valley)(x, t)
+
+
+def unseen(x: ad.Tensor, t: ad.Tensor) -> float:
+    return float(valley(x, t))
+
+
+def bend_of(x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+    return hessian(valley)(x, t)
+
+
+def product_of(x: ad.Tensor, p: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+    return bend_of(x, t) @ p
+
+
+@pytest.mark.parametrize(
+    ("fun", "given"),
+    [
+        (valley, {"jac": slope_of}),
+        (valley, {"jac": lambda x, t: slope_of(x, t).detach().numpy()}),
+        (with_slope, {"jac": True}),
+        (valley, {"jac": "2-point"}),
+        (valley, {"jac": "cs", "method": "SLSQP"}),
+        (valley, {"jac": "3-point", "method": "trust-constr"}),
+        (valley, {"hess": bend_of, "method": "trust-exact"}),
+        (valley, {"hess": lambda x, t: bend_of(x, t).detach().numpy(), "method": "Newton-CG"}),
+        (valley, {"hess": "2-point", "method": "trust-krylov"}),
+        (valley, {"hess": scipy_optimize.BFGS(), "method": "trust-constr"}),
+        (valley, {"jac": slope_of, "hessp": product_of, "method": "trust-ncg"}),
+        (unseen, {"jac": slope_of}),
+        (unseen, {"jac": slope_of, "bounds": (0, 1)}),
+        (lambda x, t: (unseen(x, t), slope_of(x, t)), {"jac": True, "method": "CG"}),
+    ],
+)
+def test_derivatives_that_are_given(fun: Any, given: dict[str, Any]) -> None:
+    def solve(t: ad.Tensor) -> ad.Tensor:
+        return minimize(fun, ad.full((2,), 0.5, **DOUBLE), args=t, **given).x
+
+    def wanted(t: ad.Tensor) -> ad.Tensor:
+        bounds = given.get("bounds")
+        return minimize(valley, ad.full((2,), 0.5, **DOUBLE), args=t, bounds=bounds).x
+
+    t = ad.tensor([3.0, 1.0], **DOUBLE)
+    ad.testing.assert_close(solve(t), wanted(t))
+    ad.testing.assert_close(jacrev(solve)(t), jacrev(wanted)(t))
+    ad.testing.assert_close(jacfwd(jacrev(solve))(t), jacfwd(jacrev(wanted))(t), atol=1e-6, rtol=0)
+
+
+def test_derivatives_that_are_given_are_called() -> None:
+    calls = {"fun": 0, "jac": 0, "hess": 0, "hessp": 0}
+
+    def counted(name: str, function: Any) -> Any:
+        def call(*given: Any) -> Any:
+            calls[name] += 1
+            return function(*given)
+
+        return call
+
+    t, start = ad.tensor([3.0, 1.0], **DOUBLE), ad.full((2,), 0.5, **DOUBLE)
+    jac, hess = counted("jac", slope_of), counted("hess", bend_of)
+    hessp = counted("hessp", product_of)
+    minimize(valley, start, t, "trust-exact", jac=jac, hess=hess)
+    assert calls["jac"] > 2 and calls["hess"] > 2
+    minimize(valley, start, t, "trust-ncg", hess=hess, hessp=hessp)
+    assert calls["hessp"] == 0  # as SciPy has it
+    minimize(valley, start, t, "trust-ncg", hessp=hessp)
+    assert calls["hessp"] > 2
+    both = counted("fun", lambda x, t: (float(valley(x, t)), slope_of(x, t)))
+    found = minimize(both, start, t, jac=True)
+    assert calls["fun"] < 2 * found.nfev + 12  # a value and its gradient from one call
+
+
+def test_given_derivatives_of_samples_and_in_programs() -> None:
+    targets = ad.tensor([[3.0, 1.0], [0.2, 0.3]], **DOUBLE)
+    for given in (
+        {"jac": slope_of},
+        {"jac": "2-point"},
+        {"hess": bend_of, "method": "trust-exact"},
+        {"hessp": product_of, "method": "trust-ncg"},
+    ):
+
+        def solve(t: ad.Tensor, given: Any = given) -> ad.Tensor:
+            return minimize(valley, ad.full((2,), 0.5, **DOUBLE), args=t, **given).x
+
+        each = ad.stack([solve(t) for t in targets])
+        ad.testing.assert_close(vmap(solve)(targets), each)
+        program = ad.compile(solve)
+        assert program(targets[0]).tolist() == each[0].tolist()
+        assert program(targets[1]).tolist() == each[1].tolist()
+        assert not program.reasons
+
+
+def test_wrong_derivatives_are_told() -> None:
+    t, start = ad.tensor([3.0, 1.0], **DOUBLE), ad.full((2,), 0.5, **DOUBLE)
+    with pytest.raises(ConvergenceError, match=r"jac is not the gradient of fun: at x0 it is off"):
+        minimize(valley, start, t, jac=lambda x, t: -slope_of(x, t))
+    with pytest.raises(TypeError, match="neither fun nor jac"):
+        minimize(unseen, start, t, jac=lambda x, t: slope_of(x, t).detach().numpy())
+    with pytest.raises(TypeError, match=r"a value and its gradient, \(f, g\)"):
+        minimize(valley, start, t, jac=True)
+    with pytest.raises(TypeError, match="jac is a function, True"):
+        minimize(valley, start, t, jac="4-point")
+    with pytest.raises(ValueError, match="takes no differences for a gradient"):
+        minimize(valley, start, t, "trust-ncg", jac="2-point")
+    with pytest.raises(ValueError, match="jac has 3 elements"):
+        minimize(valley, start, t, jac=lambda x, t: ad.zeros(3))
+    with pytest.raises(TypeError, match="hess is a function, one of"):
+        minimize(valley, start, t, hess="whole")
+    with pytest.raises(ValueError, match=r"hess has the shape \[3, 3\]"):
+        minimize(valley, start, t, "trust-exact", hess=lambda x, t: ad.eye(3))
+    with pytest.raises(TypeError, match="hessp is a function"):
+        minimize(valley, start, t, hessp=3)
+    with pytest.warns(RuntimeWarning, match="does not use gradient information"):
+        minimize(valley, start, t, "Nelder-Mead", jac=slope_of)
+
+
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="must give one number"):
         minimize(lambda x: x, ad.zeros(2))
-    with pytest.raises(TypeError, match="jac= is not needed"):
-        minimize(lambda x: (x**2).sum(), ad.zeros(2), jac=lambda x: 2 * x)
     with pytest.raises(ValueError, match="3 bounds for 2 unknowns"):
         minimize(lambda x: (x**2).sum(), ad.zeros(2), bounds=[(0, 1)] * 3)
     for refused in (linprog, milp):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, largest_value, somewhere
 
 __all__ = ["LOOPS", "Broken", "Limits", "solved"]
@@ -207,7 +208,8 @@ def solved(
     A loop begins again from where it stopped, until the residual that is computed is small too.
     Raises `Broken`, also where no more progress is made.
     """
-    with ad.no_grad():
+    with ad.no_grad(), CallsBar(method) as bar:
+        A = bar.counting(A)
         run = Run(A, M, b, limits)
         x = ad.zeros_like(b) if x is None else x
         before = None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._progress import CallsBar
 from adjoint._samples import everywhere, largest_value
 from adjoint._tensor.creation import as_tensor
 from adjoint.autograd.function import Function
@@ -114,6 +115,11 @@ class _Limits(NamedTuple):
 # --- one run --------------------------------------------------------------------------------------
 def bidiagonalised(A: Map, AH: Map, b: Tensor, limits: _Limits) -> tuple[Tensor, int]:
     """The least squares solution for columns of ``b``, and the steps: Paige and Saunders."""
+    with CallsBar("lsqr") as bar:
+        return _bidiagonalised(bar.counting(A), AH, b, limits)
+
+
+def _bidiagonalised(A: Map, AH: Map, b: Tensor, limits: _Limits) -> tuple[Tensor, int]:
     damp, goal, most = limits
     beta = size(b)
     u = over(b, beta.expand_as(b))
