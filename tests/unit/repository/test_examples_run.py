@@ -77,9 +77,9 @@ def test_example_of_adjoint_alone_ends_well(example: str, tmp_path: Path) -> Non
         pytest.skip(f"{program} is not installed")
     if example in SCIPY:
         pytest.importorskip("scipy")
-    picture = tmp_path / "picture.png"
+    picture = tmp_path / "conductivity.png"
     drawn = "conductivity" in example and importlib.util.find_spec("matplotlib") is not None
-    lines = output(example, *[str(picture)] * drawn).splitlines()
+    lines = output(example, *["--save", str(tmp_path)] * drawn).splitlines()
     assert lines[-1] == ENDS[example]
     assert not any(line.endswith("False") for line in lines)
     assert not drawn or picture.read_bytes().startswith(b"\x89PNG")
