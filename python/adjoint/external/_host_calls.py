@@ -60,7 +60,9 @@ class RecordedEvaluation:
         for k, tensor in zip(self.others, saved[len(saved) - len(self.others) :], strict=True):
             call.leaves[k] = tensor
         call.outputs = self.form.outputs
-        if call.outputs is not None and not isinstance(call.outputs, Outputs | int):
+        if isinstance(call.outputs, Outputs):
+            call.outputs = call.outputs.of_numbers(outputs)
+        elif call.outputs is not None and not isinstance(call.outputs, int):
             call.outputs = type(call.outputs)(outputs[0].item())  # a number: that of this call
         if outputs:
             self._note(outputs[0], call)

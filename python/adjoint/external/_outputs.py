@@ -6,7 +6,7 @@ Read next: _point.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import getweakrefcount
 
@@ -118,17 +118,24 @@ class Outputs:
 
     def filled(self, tensors: Sequence[Any]) -> Outputs:
         """The same with the values of tensors again; single numbers have kept theirs."""
+        return self._of(tensors, lambda leaf, tensor: as_array(tensor) if leaf.ndim else leaf)
+
+    def of_numbers(self, tensors: Sequence[Any]) -> Outputs:
+        """The same form of another call: single numbers are those of its tensors."""
+        return self._of(
+            tensors,
+            lambda leaf, tensor: leaf if leaf.ndim else np.asarray(tensor.item(), leaf.dtype),
+        )
+
+    def _of(self, tensors: Sequence[Any], of: Callable[[Any, Any], Any]) -> Outputs:
+        """The same with other arrays, each made of one that is there and its tensor."""
         again: Outputs = object.__new__(Outputs)
         again.name, again.spec, again.weak = self.name, self.spec, self.weak
         again.differentiable = self.differentiable
         rest = iter(tensors)
-        again.leaves = []
-        for leaf in self.leaves:
-            if not isinstance(leaf, np.ndarray):
-                again.leaves.append(leaf)
-                continue
-            tensor = next(rest)
-            again.leaves.append(leaf if not leaf.ndim else as_array(tensor))
+        again.leaves = [
+            of(leaf, next(rest)) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves
+        ]
         return again
 
     def numeric(self) -> list[int]:
