@@ -18,15 +18,18 @@ pytest.importorskip("torch")
 SCRIPTS = sorted((ROOT / "tests" / "programs" / "distributed").glob("*.py"))
 
 
-def printed(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        env=environment | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def printed(command: list[str], environment: dict[str, str], tries: int = 1) -> str:
+    for _ in range(tries):
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            env=environment | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if done.returncode == 0:
+            break
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -38,5 +41,6 @@ def test_a_script_prints_what_torchrun_prints(script: Path) -> None:
         ["torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1",
          f"--master-port={29500 + os.getpid() % 1000}", str(script)],
         {**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+        tries=3,  # PyTorch at times aborts as its ranks end
     )  # fmt: skip
     assert ours and not first_difference(ours, theirs)
