@@ -1,6 +1,6 @@
 """One process of `adjoint launch`: its number becomes torchrun's variables, then the program runs.
 
-Read next: _ranks.py, the launcher's side.
+Read next: _ranks.py, the launcher's side; _peers.py, where there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+from adjoint import _srun
+
+if TYPE_CHECKING:
+    from adjoint.cli._peers import Peers
 
 # How mpiexec and srun tell a process its number: of Open MPI, of MPICH and Intel's, of Slurm.
 _VARIABLES = {
@@ -34,15 +40,19 @@ def main(program: Sequence[str]) -> int:
         _begin_session()
         end_with_parent()
         _print_through_pipes(folder, rank)
-        _note(folder, f"started-{rank}", _identity())
+        note(folder, f"started-{rank}", identity())
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    peers = _join_peers(rank) if folder is None else None
+    folder = peers.folder if peers is not None else folder
     sys.excepthook = _FirstFailure(folder, rank, sys.excepthook)
     status = _run(program)
     if folder is not None:
-        if status and _claim(folder, rank, status):
-            _note(folder, "said", {})
-        _note(folder, f"ended-{rank}", {"status": status})
+        if status and claim(folder, rank, status):
+            note(folder, "said", {})
+        note(folder, f"ended-{rank}", {"status": status})
+    if peers is not None:
+        peers.leave()
     if status:
         _end_others(status)
     return status
@@ -67,8 +77,11 @@ def _set_variables() -> None:
         if found is None:
             found = os.environ[default] if default else "1" if name == "WORLD_SIZE" else "0"
         os.environ[name] = found
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
+    is_task = _srun.tasks() > 1
+    if is_task and "MASTER_PORT" not in os.environ:
+        os.environ["ADJOINT_SRUN_TASK"] = str(os.getpid())  # the port is ours, not the user's
+    os.environ.setdefault("MASTER_ADDR", _srun.first_machine() if is_task else "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(_srun.port()) if is_task else "29500")
     os.environ.setdefault("TORCHELASTIC_RUN_ID", "none")
     os.environ.setdefault("TORCHELASTIC_RESTART_COUNT", "0")
     os.environ.setdefault("TORCHELASTIC_MAX_RESTARTS", "0")
@@ -81,6 +94,15 @@ def _folder() -> str | None:
     folder = os.environ.get("ADJOINT_LAUNCH_FOLDER")
     here = os.environ.get("ADJOINT_LAUNCH_HOST") == socket.gethostname()
     return folder if folder and here and os.path.isdir(folder) else None
+
+
+def _join_peers(rank: int) -> Peers | None:
+    """The other ranks of a step of srun's, to watch; None for those of mpiexec on many machines."""
+    if _srun.tasks() == 1 or os.environ.get("SLURM_PROCID") != str(rank):
+        return None
+    from adjoint.cli._peers import Peers
+
+    return Peers(rank)
 
 
 def _begin_session() -> None:
@@ -99,13 +121,15 @@ def _print_through_pipes(folder: str, rank: int) -> None:
         os.close(pipe)
 
 
-def _identity() -> dict[str, object]:
+def identity() -> dict[str, object]:
+    """This process, as one that no later process is taken for."""
     from adjoint.cli._ranks import process_start
 
     return {"pid": os.getpid(), "start": process_start(os.getpid())}
 
 
-def _note(folder: str, name: str, content: dict[str, object]) -> None:
+def note(folder: str, name: str, content: dict[str, object]) -> None:
+    """Write it down for the others, complete or not at all."""
     path = os.path.join(folder, name)
     try:
         with open(f"{path}.new", "w") as file:
@@ -115,25 +139,27 @@ def _note(folder: str, name: str, content: dict[str, object]) -> None:
         return
 
 
-def _claim(folder: str | None, rank: int, status: int) -> bool:
+def claim(folder: str | None, rank: int, status: int, wait: bool = True) -> bool:
     """Whether this rank is the first to fail; the others keep quiet about what followed from it.
 
     They also let the first have its say before they go on, and end all ranks.
     """
     if folder is None:
         return True
-    _note(folder, f"failing-{rank}", {"rank": rank, "status": status})
+    note(folder, f"failing-{rank}", {"rank": rank, "status": status})
     try:
         os.link(os.path.join(folder, f"failing-{rank}"), os.path.join(folder, "failed"))
     except OSError:
-        _wait_for(os.path.join(folder, "said"))
+        if wait:
+            wait_for(os.path.join(folder, "said"))
         return False
     return True
 
 
-def _wait_for(note: str, seconds: float = 5) -> None:
+def wait_for(path: str, seconds: float = 5) -> None:
+    """Wait until another rank has written it."""
     end = time.monotonic() + seconds
-    while not os.path.exists(note) and time.monotonic() < end:
+    while not os.path.exists(path) and time.monotonic() < end:
         time.sleep(0.005)
 
 
@@ -149,11 +175,11 @@ class _FirstFailure:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         status = 130 if issubclass(kind, KeyboardInterrupt) else 1
-        if _claim(self._folder, self._rank, status):
+        if claim(self._folder, self._rank, status):
             self._show(kind, error, trace)  # type: ignore[operator]
             sys.stderr.flush()
             if self._folder is not None:
-                _note(self._folder, "said", {})
+                note(self._folder, "said", {})
 
 
 def _end_others(status: int) -> None:

@@ -23,7 +23,7 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["Ranks"]
+__all__ = ["Ranks", "is_alive", "process_start", "remove_shared"]
 
 _GRACE = 2.0  # seconds in which mpiexec ends the other ranks by itself
 
@@ -121,7 +121,7 @@ class Ranks:
         gone = []
         for rank in range(self.count):
             started = self._read(f"started-{rank}")
-            if started and not _is_alive(started) and not self._read(f"ended-{rank}"):
+            if started and not is_alive(started) and not self._read(f"ended-{rank}"):
                 gone.append(rank)
         return gone
 
@@ -142,17 +142,9 @@ class Ranks:
                 process.wait()
         for rank in range(self.count):
             started = self._read(f"started-{rank}")
-            if started and _is_alive(started):
+            if started and is_alive(started):
                 os.kill(started["pid"], signal.SIGKILL)
-        self._remove_shared()
-
-    def _remove_shared(self) -> None:
-        """Remove shared memory of MPI's that ranks could not."""
-        for note in glob.glob(f"{glob.escape(self.folder)}/shared-*"):
-            with open(note) as file:
-                for path in file.read().splitlines():
-                    with contextlib.suppress(OSError):  # the rule: MPI has removed it
-                        os.unlink(path)
+        remove_shared(self.folder)
 
     def _verdict(self, status: int) -> int:
         """Say in one line why it ended, if not well."""
@@ -197,6 +189,15 @@ class Ranks:
         return "it was" if self.count == 1 else f"all {self.count} ranks were"
 
 
+def remove_shared(folder: str) -> None:
+    """Remove shared memory of MPI's that ranks could not."""
+    for note in glob.glob(f"{glob.escape(folder)}/shared-*"):
+        with open(note) as file:
+            for path in file.read().splitlines():
+                with contextlib.suppress(OSError):  # the rule: MPI has removed it
+                    os.unlink(path)
+
+
 def _say(text: str) -> None:
     print(f"adjoint launch: {text}", file=sys.stderr, flush=True)
 
@@ -217,7 +218,8 @@ def process_start(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def _is_alive(started: dict[str, Any]) -> bool:
+def is_alive(started: dict[str, Any]) -> bool:
+    """Whether that process is still there."""
     return bool(process_start(started["pid"]) == started["start"])
 
 

@@ -1,42 +1,58 @@
-"""`adjoint launch` in an allocation of Slurm's: srun starts the ranks."""
+"""`adjoint launch` in an allocation of Slurm's: srun starts the ranks, where it can speak to MPI."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
+
+from adjoint import _srun
 
 __all__ = ["is_task", "srun"]
 
 
 def is_task() -> bool:
     """Whether ``srun -n 4 adjoint launch script.py`` has started this process as one of several."""
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "")
-    return "SLURM_PROCID" in os.environ and tasks.isdigit() and int(tasks) > 1
+    return _srun.tasks() > 1
 
 
-def srun(count: int) -> list[str]:
-    """The command that starts `count` processes of the command that follows it."""
+def srun(count: int) -> list[str] | None:
+    """The command that starts `count` processes of the command that follows it.
+
+    None if it could not tell them what their MPI has to know; mpiexec can, in a job too.
+    """
     command = ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1", "--unbuffered"]
-    if "SLURM_MPI_TYPE" not in os.environ and (plugin := _plugin()):
-        command.append(f"--mpi={plugin}")
-    return command
+    if "SLURM_MPI_TYPE" in os.environ:
+        return command
+    plugin = _plugin()
+    return [*command, f"--mpi={plugin}"] if _works(plugin) else None
 
 
-def _plugin() -> str | None:
-    """How srun has to speak to the MPI that mpi4py loads; None leaves it to Slurm's default."""
+def _plugin() -> str:
+    """How srun has to speak to the MPI that mpi4py loads."""
+    from adjoint.distributed import _library
+
+    return "pmix" if _library.is_open_mpi() else "pmi2"
+
+
+def _works(plugin: str) -> bool:
+    """Whether this Slurm has it: one that is listed may lack its library (Debian's pmix does)."""
     try:
-        importlib.import_module("mpi4py").rc.initialize = False
-        library = importlib.import_module("mpi4py.MPI").Get_library_version()
-    except (ImportError, RuntimeError):  # the ranks will say so
-        return None
-    wanted = "pmix" if library.startswith("Open MPI") else "pmi2"
-    return wanted if wanted in _plugins() else None
-
-
-def _plugins() -> list[str]:
-    """Those that this Slurm was built with."""
-    said = subprocess.run(
-        ["srun", "--mpi=list"], capture_output=True, text=True, timeout=30, check=False
-    )
-    return (said.stdout + said.stderr).replace(",", " ").split()
+        said = subprocess.run(
+            ["srun", "--mpi=list"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        if plugin not in (said.stdout + said.stderr).replace(",", " ").split():
+            return False
+        tried = subprocess.run(
+            ["srun", f"--mpi={plugin}", "--ntasks=1", "--test-only", "true"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "Invalid MPI type" not in tried.stderr

@@ -1,6 +1,7 @@
 """`adjoint launch -n 4 script.py [args...]`: run a program as several ranks of MPI.
 
-``mpiexec`` (in an allocation of Slurm's, ``srun``) starts the processes, each a `_rank.py`.
+``mpiexec`` (in an allocation of Slurm's, ``srun``) starts the processes, each a `_rank.py`; a
+process that srun has started is a rank itself.
 Read next: _ranks.py, which watches them; docs/guides/distributed.md.
 """
 
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint import _mpiexec
+from adjoint import _mpiexec, _srun
 from adjoint.cli import _slurm
 
 _USAGE = (
@@ -80,6 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
         count = _count(arguments.ranks)
         program = _program(arguments)
         if _slurm.is_task():
+            _check_tasks(arguments.ranks, count)
             return _become_rank(program)
         _check_machines(arguments.nnodes)
         command = _starter(arguments.mpiexec, count)
@@ -113,6 +115,16 @@ def _count(given: str | None) -> int:
     return int(given)
 
 
+def _check_tasks(given: str | None, count: int) -> None:
+    """Refuse a number of ranks that is not srun's."""
+    if given is not None and given.isdigit() and count != _srun.tasks():
+        raise ValueError(
+            f"-n is {count}, but srun has started {_srun.tasks()} processes, each of which is a "
+            f"rank; fix: srun -n {count} adjoint launch, or in a job without srun: adjoint launch "
+            f"-n {count}"
+        )
+
+
 def _become_rank(program: list[str]) -> int:
     from adjoint.cli import _rank
 
@@ -134,8 +146,8 @@ def _starter(given: str | None, count: int) -> list[str]:
 
     if given:
         return [*shlex.split(given), "-n", str(count)]
-    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return _slurm.srun(count)
+    if "SLURM_JOB_ID" in os.environ and shutil.which("srun") and (command := _slurm.srun(count)):
+        return command
     if found := _mpiexec.find():
         return [found, "-n", str(count)]
     raise ValueError(_mpiexec.MISSING)

@@ -1,7 +1,7 @@
-"""Ranks that no launcher of MPI has started: by `multiprocessing.spawn`, by a shell, by torchrun.
+"""Ranks that no launcher of MPI has started: `multiprocessing.spawn`, a shell, torchrun, srun alone.
 
-They find each other as PyTorch's do, by a store at MASTER_ADDR and MASTER_PORT. Then rank 0 starts
-mpiexec, whose processes are stand-ins (`_stand_in.py`): each hands its place to the rank it stands
+They find each other as PyTorch's do, by a store at MASTER_ADDR and MASTER_PORT (those of srun by a
+file). Then rank 0 starts mpiexec, whose processes are stand-ins (`_stand_in.py`): each hands its place to the rank it stands
 for, which so is a process of MPI like any other, with its shared memory. All on one machine.
 """
 
@@ -22,15 +22,16 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from adjoint import _mpiexec
+from adjoint import _mpiexec, _srun
 from adjoint.distributed._errors import DistBackendError, DistStoreError
 from adjoint.distributed._stores import FileStore, PrefixStore, Store, TCPStore
 
 __all__ = ["is_launched", "join", "store_for"]
 
-# Which launcher a process has: those of Open MPI, of MPICH and its kin, of Slurm.
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+# Which launcher a process has: those of Open MPI, of MPICH and its kin.
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _OTHER_SIGNS = ("PMI_FD", "PMI_RANK", "PMIX_RANK")
+_OF_LAUNCHERS = ("SLURM_", "PMI_", "PMIX_", "OMPI_COMM_WORLD_")  # begin their variables
 _GRACE = 5.0  # seconds that whoever started the ranks has to end them when one was lost
 _START = 60.0  # seconds for mpiexec to start
 _LONGEST_PATH = 90  # of a socket's name, in bytes
@@ -38,14 +39,28 @@ _LONGEST_PATH = 90  # of a socket's name, in bytes
 
 def is_launched() -> bool:
     """Whether a launcher of MPI has started this process, with others."""
+    if _srun.tasks() > 1 and not _can_use_srun():
+        return False
     sizes = [os.environ[name] for name in _SIZES if os.environ.get(name)]
     if sizes:
         return any(size != "1" for size in sizes)
     return any(name in os.environ for name in _OTHER_SIGNS)
 
 
+def _can_use_srun() -> bool:
+    """Whether srun, or an mpiexec below it, has told this process what its MPI has to know."""
+    if "OMPI_COMM_WORLD_SIZE" in os.environ or not _srun.is_on_one_machine():
+        return True  # on several machines nobody else can; `mpi` says what is missing
+    from adjoint.distributed._library import is_open_mpi
+
+    # Slurm's pmi2 means nothing to most builds of Open MPI, nor its pmix to MPICH's.
+    return ("PMIX_RANK" if is_open_mpi() else "PMI_RANK") in os.environ
+
+
 def store_for(init_method: str | None, rank: int, timeout: timedelta) -> Store:
     """Where the ranks find each other: ``env://``, ``tcp://host:port`` or ``file:///path``."""
+    if init_method is None and _is_task_without_port():
+        return FileStore(os.path.join(_srun.folder(), "store"))
     parts = urlsplit(init_method or "env://")
     if parts.scheme == "file":
         return FileStore(parts.path)
@@ -60,6 +75,12 @@ def store_for(init_method: str | None, rank: int, timeout: timedelta) -> Store:
             f"No rendezvous handler for {init_method}; fix: env://, tcp://host:port or file:///path"
         )
     return TCPStore(host, port, is_master=rank == 0, timeout=timeout)
+
+
+def _is_task_without_port() -> bool:
+    """Whether srun has started this process, and nobody has said where ranks find each other."""
+    is_rank_of_launch = os.environ.get("ADJOINT_SRUN_TASK") == str(os.getpid())
+    return _srun.tasks() > 1 and (is_rank_of_launch or "MASTER_PORT" not in os.environ)
 
 
 def _variable(name: str) -> str:
@@ -79,15 +100,24 @@ def join(rank: int, size: int, store: Store, limit: timedelta) -> None:
     if rank == 0:
         command = _mpiexec.find()
         store.set("mpiexec", command or "")
-        if command is None:
-            raise RuntimeError(_mpiexec.MISSING)
+    if not store.get("mpiexec"):
+        raise RuntimeError(_mpiexec.MISSING)
     with _Meeting(store, rank, size) as meeting:
         connection = meeting.take_place()
         _start_mpi()
         store.add("ready", 1)
         while rank == 0 and store.add("ready", 0) < size:  # the others still ask the store
             time.sleep(0.005)
+    if rank == 0 and _is_task_without_port():
+        _remove_step_store()
     _Stay(connection)
+
+
+def _remove_step_store() -> None:
+    folder = _srun.folder()
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, "store"))
+        os.rmdir(folder)  # unless the launcher's notes are there, too
 
 
 def _await_all(store: Store, rank: int, size: int, seconds: float) -> None:
@@ -159,7 +189,9 @@ class _Meeting:
     def _start_stand_ins(self) -> subprocess.Popen[bytes]:
         program = str(Path(__file__).with_name("_stand_in.py"))
         python = [sys.executable, "-S", "-E", program, self._folder]
-        environment = _mpiexec.OPEN_MPI | {k: v for k, v in os.environ.items() if k not in _SIZES}
+        # All ranks are here: neither a job's machines nor another launcher's places count.
+        own = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
+        environment = _mpiexec.OPEN_MPI | own
         with open(os.path.join(self._folder, "said"), "wb") as said:
             return subprocess.Popen(
                 [str(_mpiexec.find()), "-n", str(self._size), *python],
@@ -190,6 +222,8 @@ def _enter(connection: socket.socket) -> None:
     place = json.loads(text)
     if files:
         place["PMI_FD"] = str(files[0])
+    for name in [name for name in os.environ if name.startswith(_OF_LAUNCHERS[1:])]:
+        del os.environ[name]
     os.environ.update(place)
     connection.settimeout(None)
 

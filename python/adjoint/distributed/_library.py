@@ -18,6 +18,8 @@ from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
 
+from adjoint import _srun
+
 __all__ = [
     "FEW",
     "abort",
@@ -25,6 +27,7 @@ __all__ = [
     "end_with_others",
     "give_up_finalizing",
     "is_installed",
+    "is_open_mpi",
     "is_started",
     "mpi",
 ]
@@ -47,20 +50,38 @@ def is_started() -> bool:
 
 
 @cache
-def mpi() -> Any:
-    """``mpi4py.MPI``, started."""
+def _load() -> Any:
+    """``mpi4py.MPI``, not started if nobody has."""
     if not is_installed():
         raise RuntimeError(f"torch.distributed needs mpi4py, which is not installed.\n  {_FIX}")
     if "mpi4py.MPI" not in sys.modules:
-        _refuse_silent_srun()
-        _prepare_settings()
+        settings = importlib.import_module("mpi4py").rc
+        settings.initialize = False
         # The end is ours: an MPI_Finalize after a failure would wait for ranks that never come.
-        importlib.import_module("mpi4py").rc.finalize = False
-    before = _shared_files()
+        settings.finalize = False
     try:
-        found = importlib.import_module("mpi4py.MPI")
+        return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(f"mpi4py finds no MPI library: {error}\n  {_FIX}") from error
+
+
+def is_open_mpi() -> bool:
+    """Whether the MPI that mpi4py loads is Open MPI; False if there is none."""
+    try:
+        return bool(_load().Get_library_version().startswith("Open MPI"))
+    except RuntimeError:  # whoever needs it will say so
+        return False
+
+
+@cache
+def mpi() -> Any:
+    """``mpi4py.MPI``, started."""
+    found = _load()
+    before = _shared_files()
+    if not found.Is_initialized():
+        _refuse_silent_srun()
+        _prepare_settings()
+        found.Init_thread(found.THREAD_MULTIPLE)
     _note_shared_files(_shared_files() - before)
     atexit.register(_end)
     _watch_failures(found)
@@ -69,11 +90,11 @@ def mpi() -> Any:
 
 def _refuse_silent_srun() -> None:
     """Raise where srun tells the ranks nothing of each other: MPI would end with a long text."""
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
-    if tasks != "1" and not any(name.startswith("PMI") for name in os.environ):
+    if _srun.tasks() > 1 and not any(name.startswith("PMI") for name in os.environ):
         raise RuntimeError(
-            f"srun has started {tasks} processes without an MPI.\n  fix: srun --mpi=pmix (for Open "
-            "MPI) or --mpi=pmi2 (for MPICH), or `adjoint launch` in the job, which asks for it"
+            f"srun has started {_srun.tasks()} processes on {_srun.machines() or 'some'} machines "
+            "without an MPI.\n  fix: srun --mpi=pmix (for Open MPI) or --mpi=pmi2 (for MPICH), or "
+            "`adjoint launch` in the job, which asks for it"
         )
 
 
