@@ -1,4 +1,4 @@
-"""The ranks of ``srun -n 4 adjoint launch script.py``, which have no launcher: they watch each other.
+"""The ranks of ``srun -n 4 adjoint launch script.py``: without a launcher, they watch each other.
 
 srun goes on when a process is killed, and MPI waits for it. The ranks of one machine meet in a
 folder of their step with the notes that `_ranks.py` describes: the first to fail says so there, and

@@ -122,7 +122,7 @@ def _print_through_pipes(folder: str, rank: int) -> None:
 
 
 def identity() -> dict[str, object]:
-    """This process, as one that no later process is taken for."""
+    """Who this process is: no later one is taken for it."""
     from adjoint.cli._ranks import process_start
 
     return {"pid": os.getpid(), "start": process_start(os.getpid())}

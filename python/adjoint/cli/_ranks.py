@@ -36,7 +36,8 @@ class Ranks:
         self.folder = tempfile.mkdtemp(prefix="adjoint-launch-")
         self._output = _Output(self.folder, count, prefix)
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = bytearray()  # by mpiexec
+        self._starter = "mpiexec"
+        self._said = bytearray()  # by it
         self._signal = 0
         self._gone: list[int] | None = (
             None  # ranks that had vanished before the others were stopped
@@ -56,6 +57,7 @@ class Ranks:
 
         before = {s: signal.signal(s, self._take) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
+            self._starter = os.path.basename(command[0])
             self._process = start(command, environment)
             reader = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
             reader.start()
@@ -171,13 +173,13 @@ class Ranks:
             _say(f"rank {rank} {how}; {self._ranks_text()} stopped")
             return 128 + number if number else (status or 1)
         sys.stderr.write(self._said.decode(errors="replace"))
-        _say(f"mpiexec ended with status {status}")
+        _say(f"{self._starter} ended with status {status}")
         return status or 1
 
     def _rank_in(self, said: bytes) -> int | None:
-        """The rank that mpiexec has seen end: Open MPI says its number, MPICH its process."""
-        if found := re.search(rb"process rank (\d+)", said):
-            return int(found.group(1))
+        """The rank that was seen to end: Open MPI and srun say its number, MPICH its process."""
+        if found := re.search(rb"process rank (\d+)|: task (\d+): (?!Exited)", said):
+            return int(found.group(1) or found.group(2))
         pids = {int(pid) for pid in re.findall(rb"PID (\d+) RUNNING", said)}
         for rank in range(self.count):
             started = self._read(f"started-{rank}")
@@ -203,6 +205,9 @@ def _say(text: str) -> None:
 
 
 def _signal_in(said: bytes) -> int:
+    if by_srun := re.search(rb": task \d+: ([A-Z][^\n(]*)", said):
+        name = by_srun.group(1).decode(errors="replace").strip()
+        return next((s for s in signal.valid_signals() if signal.strsignal(s) == name), 0)
     found = re.search(rb"on\s+signal (\d+)|EXIT CODE: (\d+)", said)
     number = int(found.group(1) or found.group(2)) if found else 0
     return number if 0 < number < 65 else 0

@@ -1,4 +1,4 @@
-"""`adjoint launch` in an allocation of Slurm's: srun starts the ranks, where it can speak to MPI."""
+"""`adjoint launch` in an allocation of Slurm's: srun starts the ranks if it can speak to MPI."""
 
 from __future__ import annotations
 

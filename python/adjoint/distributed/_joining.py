@@ -1,8 +1,9 @@
-"""Ranks that no launcher of MPI has started: `multiprocessing.spawn`, a shell, torchrun, srun alone.
+"""Ranks that no launcher of MPI has started: `multiprocessing.spawn`, a shell, torchrun, bare srun.
 
 They find each other as PyTorch's do, by a store at MASTER_ADDR and MASTER_PORT (those of srun by a
-file). Then rank 0 starts mpiexec, whose processes are stand-ins (`_stand_in.py`): each hands its place to the rank it stands
-for, which so is a process of MPI like any other, with its shared memory. All on one machine.
+file). Then rank 0 starts mpiexec, whose processes are stand-ins (`_stand_in.py`): each hands its
+place to the rank it stands for, which so is a process of MPI like any other, with its shared
+memory. All on one machine.
 """
 
 from __future__ import annotations
