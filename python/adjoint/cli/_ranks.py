@@ -163,6 +163,9 @@ class Ranks:
         return self._unexplained(status)
 
     def _unexplained(self, status: int) -> int:
+        if _is_cancelled(bytes(self._said)):
+            _say(f"Slurm has cancelled the step; {self._ranks_text()} stopped")
+            return status or 1
         gone = self._gone if self._gone is not None else self._vanished()
         number = _signal_in(bytes(self._said))
         rank = self._rank_in(bytes(self._said))
@@ -211,6 +214,12 @@ def _signal_in(said: bytes) -> int:
     found = re.search(rb"on\s+signal (\d+)|EXIT CODE: (\d+)", said)
     number = int(found.group(1) or found.group(2)) if found else 0
     return number if 0 < number < 65 else 0
+
+
+def _is_cancelled(said: bytes) -> bool:
+    """Whether Slurm has ended the ranks before one was lost, rather than since."""
+    found = re.search(rb"CANCELLED AT|: task \d+: (?!Exited)", said)
+    return found is not None and found.group().startswith(b"CANCELLED")
 
 
 def process_start(pid: int) -> str | None:
