@@ -9,21 +9,48 @@ import pytest
 from adjoint.cli import _slurm, launch
 
 
-def program(path: Path) -> str:
-    path.write_text("#!/bin/sh\n")
+def program(path: Path, body: str = "") -> str:
+    path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return str(path)
 
 
-def test_in_an_allocation_srun_starts_the_ranks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+ALL = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix"
+
+
+@pytest.mark.parametrize(
+    ("listed", "complaint", "variable", "plugin"),
+    [
+        (ALL, "", None, ["--mpi=PLUGIN"]),
+        (ALL, "", "pmix_v4", []),  # srun reads it
+        ("MPI plugin types are...\n\tnone", "", None, None),
+        (ALL, "srun: error: Invalid MPI type 'pmix'", None, None),  # listed, without its library
+    ],
+)
+def test_in_an_allocation_srun_starts_the_ranks_if_it_can_speak_to_mpi(
+    listed: str,
+    complaint: str,
+    variable: str | None,
+    plugin: list[str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    program(tmp_path / "srun")
+    lists = f'[ "$1" = --mpi=list ] && echo "{listed}" >&2'
+    program(tmp_path / "srun", f'{lists} || echo "{complaint}" >&2')
+    mpiexec = program(tmp_path / "mpiexec")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    assert launch._starter(None, 4) == [
-        *("srun", "--ntasks", "4", "--kill-on-bad-exit=1", "--unbuffered")
-    ]
+    monkeypatch.delenv("SLURM_MPI_TYPE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("SLURM_MPI_TYPE", variable)
+    started = launch._starter(None, 4)
+    if plugin is None:
+        assert started == [mpiexec, "-n", "4"]
+    else:
+        fitting = [word.replace("PLUGIN", _slurm._plugin()) for word in plugin]
+        start = ["srun", "--ntasks", "4", "--kill-on-bad-exit=1", "--unbuffered"]
+        assert started == start + fitting
     assert launch._starter("mpirun --map-by node", 4) == [
         *("mpirun", "--map-by", "node", "-n", "4")
     ]
