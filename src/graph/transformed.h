@@ -11,7 +11,9 @@
 // Note [Tangents of views]: the tangent of a view is the same view of its base's tangent, so that
 // base and views agree after in-place changes as they do in their values. It is made when it is
 // first asked for, since the base may have got its tangent after the view was made. For that a
-// tangent is laid out in memory as its tensor is, from the moment the first view is made.
+// tangent is laid out in memory as its tensor is, from the moment the first view is made. Where elements
+// share places (a primal that was expanded) they may have tangents that differ: those are dense, and
+// neither the tensor nor its views can be changed in place.
 // Read next: transforms/tangents.h (what ops do with them).
 #pragma once
 #include <cstdint>

@@ -271,8 +271,10 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
   }
   uint64_t levels = tangent_levels(self) | levels_of(op, args);
   if (levels & ~tangent_levels(self)) refuse_captured(self, name.c_str());
-  each_level(tangent_levels(self),
-             [&](Level level) { check_inplace(tangent_of(self, level), false, name.c_str()); });
+  each_level(tangent_levels(self), [&](Level level) {
+    refuse_change(self, level, name.c_str());
+    check_inplace(tangent_of(self, level), false, name.c_str());
+  });
   Tensor old = copy_before_change(self);
   Value before[kMaxArguments];
   for (int i = 0; i < op.argument_count; ++i)

@@ -2,6 +2,7 @@
 #include "transforms/tangents.h"
 
 #include "tensor/checked.h"
+#include "tensor/self_overlap.h"
 
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
@@ -11,14 +12,8 @@ namespace adjoint {
 namespace {
 
 // --- where tangents lie in memory ----------------------------------------------------------------
-bool same_layout(const Tensor& a, const Tensor& b) {
-  if (a.numel() == 0) return true;
-  if (a.offset() != b.offset()) return false;
-  if (!is_batched(b) && a->storage->bytes != b->storage->bytes) return false;
-  for (int i = 0; i < a.ndim(); ++i) {
-    if (a.size(i) > 1 && a.stride(i) != b.stride(i)) return false;
-  }
-  return true;
+bool shares_places(const Tensor& t) {
+  return !t.contiguous() && places_repeat(t.shape(), t.strides());
 }
 
 // Zeros in memory as large as that of `t`, at the places of t's elements.
@@ -47,15 +42,15 @@ Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
   return make_batched(zeros_laid_out_as(like, x->batch), level);
 }
 
-// The elements of `view` in the tangent of its base, which lies in memory as the base does, whatever
-// their signs.
-Tensor elements_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
+// The elements of `view` in the tangent of its base, whose first one stands for the place `start` of
+// the base's memory, whatever their signs.
+Tensor elements_in(const Tensor& tangent, int64_t start, const Tensor& view) {
   Dims shape(view.shape()), strides(view.strides());
   int64_t at = view.offset();
-  if (base.dtype() == view.dtype()) {
+  if (tangent.dtype() == view.dtype()) {
     // A place that counts from that of the tangent is the same wherever that lies in its memory, as
     // programs need it.
-    int64_t from = at - base.offset();
+    int64_t from = at - start;
     if (from == 0 || view.numel() == 0) return op<"as_strided">(tangent, shape, strides, Value());
     if (from > 0 && from < tangent.numel() && tangent.contiguous()) {
       Tensor flat = op<"view">(tangent, Dims{tangent.numel()});
@@ -64,7 +59,7 @@ Tensor elements_in(const Tensor& base, const Tensor& tangent, const Tensor& view
     }
     return op<"as_strided">(tangent, shape, strides, at);
   }
-  if (is_complex(base.dtype()))
+  if (is_complex(tangent.dtype()))
     return op<"as_strided">(op<"view_as_real">(tangent), shape, strides, at);
   for (int64_t& s : strides) s *= 2;
   shape.push_back(2);
@@ -73,7 +68,9 @@ Tensor elements_in(const Tensor& base, const Tensor& tangent, const Tensor& view
 }
 
 Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
-  return as_turned(elements_in(base, tangent, view), turned_in(view, base));
+  Tensor seen = is_laid_out_as(base, tangent) ? elements_in(tangent, base.offset(), view)
+                                              : elements_in(in_memory_of(base, tangent), 0, view);
+  return as_turned(seen, turned_in(view, base));
 }
 
 // --- the table of a tensor -----------------------------------------------------------------------
@@ -146,9 +143,37 @@ Tensor fit_tangent(Tensor tangent, const Tensor& t) {
   return tangent;
 }
 
+bool is_laid_out_as(const Tensor& t, const Tensor& tangent) {
+  if (t.numel() == 0) return true;
+  if (t.offset() != tangent.offset()) return false;
+  if (!is_batched(tangent) && t->storage->bytes != tangent->storage->bytes) return false;
+  for (int i = 0; i < t.ndim(); ++i) {
+    if (t.size(i) > 1 && t.stride(i) != tangent.stride(i)) return false;
+  }
+  return true;
+}
+
 Tensor laid_out_as(const Tensor& t, const Tensor& tangent) {
-  if (same_layout(t, tangent)) return tangent;
+  if (is_laid_out_as(t, tangent)) return tangent;
+  if (shares_places(t)) return op<"contiguous">(tangent);
   return op_inplace<"copy">(zeros_laid_out_as(t, tangent), tangent);
+}
+
+Tensor in_memory_of(const Tensor& t, const Tensor& tangent) {
+  int64_t n = static_cast<int64_t>(t->storage->bytes / t.itemsize());
+  return op<"_restride">(tangent, Dims(t.strides()), t.offset(), Dims{n}, Dims{1}, 0, true);
+}
+
+void refuse_change(const Tensor& t, Level level, const char* name) {
+  Tensor base = t->base ? Tensor::borrow(t->base) : t;
+  for (const Tensor& of : {t, base}) {
+    TangentAt* e = find(of, level);
+    if (!e || !e->value || is_laid_out_as(of, e->value) || !shares_places(of)) continue;
+    runtime_error(
+        name, ": elements of this dual tensor (shape ", of.shape(), ", strides ", of.strides(),
+        ") share memory and have tangents of their own, so it cannot be changed in place; "
+        "fix: clone() it first");
+  }
 }
 
 void lay_out_tangent(const Tensor& t, Level level) {
@@ -157,7 +182,7 @@ void lay_out_tangent(const Tensor& t, Level level) {
   // Parts of a conjugate are no views of it: the tangents of views are views of that of the base.
   Tensor held = e->value;
   Tensor own = t.is_view() || !held.pending() ? held : op<"clone">(held).tensor();
-  if (!own.is(held) || !same_layout(t, own)) set_tangent(t, level, laid_out_as(t, own));
+  if (!own.is(held) || !is_laid_out_as(t, own)) set_tangent(t, level, laid_out_as(t, own));
 }
 
 void write_tangent(const Tensor& t, Level level, Tensor tangent) {
@@ -169,7 +194,11 @@ void write_tangent(const Tensor& t, Level level, Tensor tangent) {
     ask_base(t);
   }
   TangentAt* held = find(t, level);
-  if (!held || !held->value) return set_tangent(t, level, op<"clone">(tangent));
+  if (!held || !held->value) {
+    // Of elements that share a place the last one was written, and so it is in the tangent.
+    if (!shares_places(t)) return set_tangent(t, level, op<"clone">(tangent));
+    set_tangent(t, level, zeros_laid_out_as(t, tangent));
+  }
   lay_out_tangent(t, level);
   op_inplace<"copy">(Tensor(find(t, level)->value), tangent);
 }

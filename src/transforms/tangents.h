@@ -19,10 +19,19 @@ Tensor tangent_of(const Tensor& t, Level level);
 void set_tangent(const Tensor& t, Level level, Tensor tangent);
 // A tangent with the shape and dtype of `t`.
 Tensor fit_tangent(Tensor tangent, const Tensor& t);
-// The tangent moved to where `t`'s elements lie in their memory, in memory of the same size.
+// Does the tangent lie in its memory as `t` does in its own?
+bool is_laid_out_as(const Tensor& t, const Tensor& tangent);
+// The tangent moved to where `t`'s elements lie in their memory, in memory of the same size. Elements
+// that share a place may have tangents that differ: those of such a tensor are dense instead.
 Tensor laid_out_as(const Tensor& t, const Tensor& tangent);
 // The same for the tangent that `t` has: before a view of `t` is made.
 void lay_out_tangent(const Tensor& t, Level level);
+// Memory as large as that of `t`, where the elements of a tangent lie in the places of t's elements;
+// those that share a place count equally there, as in the transpose of as_strided.
+Tensor in_memory_of(const Tensor& t, const Tensor& tangent);
+// Raises if a change of `t` in place would change elements whose tangents are not laid out as they
+// are, and so would not change with them.
+void refuse_change(const Tensor& t, Level level, const char* name);
 // Changes the tangent of `t` in place, and with it those of its base and of other views.
 void write_tangent(const Tensor& t, Level level, Tensor tangent);
 

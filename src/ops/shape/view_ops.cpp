@@ -4,6 +4,7 @@
 #include "tensor/checked.h"
 #include "tensor/self_overlap.h"
 #include "transforms/batch_rules.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 namespace {
@@ -384,6 +385,11 @@ static const Op& as_strided_ =
                 return op<"_restride">(g, c.in(2), k[2], shape, k[0], k[1], false);
               })
         .linear()
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor x = c.in(0);
+          if (is_laid_out_as(x, t[0])) return op<"as_strided">(t[0], c.in(1), c.in(2), c.in(3));
+          return op<"as_strided">(in_memory_of(x, t[0]), c.in(1), c.in(2), c.kept().list()[2]);
+        })
         .view()
         .batch([](Call& c, const int* axes) -> Value {
           Tensor t = c.tensor(0);
