@@ -19,7 +19,7 @@ from adjoint.autograd import enable_grad
 from adjoint.autograd._backward import gradients_between
 
 from ._run import LoopRun
-from ._step import Arrivals
+from ._step_forms import Arrivals
 
 __all__ = ["backward_by_scan"]
 

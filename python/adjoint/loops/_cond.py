@@ -17,8 +17,9 @@ from adjoint.autograd._backward import gradients_between
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
+from ._branches import Branches
 from ._carry import Carry, tensor_of
-from ._loop import distinct, loop_backward, loop_forward
+from ._loop import distinct
 from ._memory import Memory
 from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import LoopRun
@@ -41,7 +42,7 @@ def recorded_cond(
         or not all(isinstance(leaf, Tensor) for leaf in leaves)
     ):
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
-    branches = _Branches(spec)
+    branches = _RecordedBranches(spec)
     taken = _core._unrecorded(lambda: bool(pred))
     for which in (taken, not taken):
         result = branches.record(which, true_fn if which else false_fn, leaves)
@@ -99,15 +100,14 @@ def only_where(pred: Tensor, leaf: Any) -> Any:
     return _core.where(pred.reshape(()).bool(), leaf, leaf.detach())
 
 
-class _Branches:
+class _RecordedBranches(Branches):
     """Two functions as steps; the second is the one that is taken where the condition holds."""
 
     def __init__(self, spec: _tree.Spec) -> None:
+        super().__init__({}, 0)
         self._spec = spec
-        self._loops: dict[bool, LoopRun] = {}
         self._forms: dict[bool, Any] = {}
         self._functions: dict[bool, Callable[..., Any]] = {}
-        self.operands = 0
 
     def record(self, which: bool, function: Callable[..., Any], leaves: list[Tensor]) -> Any:
         """Call one of them, and take down what it does; its result."""
@@ -131,7 +131,7 @@ class _Branches:
             except Exception:  # of the branch that is not taken, maybe: it is called again
                 made = Refused("it raises an error", "")
             if not isinstance(made, Refused):
-                self._loops[which] = LoopRun(made, 0, 1, False, Memory(), _no_second_run)
+                self.loops[which] = LoopRun(made, 0, 1, False, Memory(), _no_second_run)
 
         _core._unrecorded(run)
         _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
@@ -139,7 +139,7 @@ class _Branches:
 
     def agree(self) -> bool:
         """Whether both could be recorded, with results of the same form."""
-        return len(self._loops) == 2 and self._forms[True] == self._forms[False]
+        return len(self.loops) == 2 and self._forms[True] == self._forms[False]
 
     @property
     def spec_of_result(self) -> _tree.Spec:
@@ -149,49 +149,14 @@ class _Branches:
 
     def reached(self) -> list[Tensor]:
         """What they read by themselves: the tensors of the first, then of the second."""
-        return [t for which in (False, True) for t in self._loops[which].step.reached]
-
-    def _places(self, which: bool) -> list[int]:
-        """Where the tensors of a branch stand among operands and what is reached."""
-        first = self.operands
-        before = len(self._loops[False].step.reached) if which else 0
-        count = len(self._loops[which].step.reached)
-        return [*range(first), *range(first + before, first + before + count)]
-
-    def forward(self, needs: bool, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
-        """The results, and what is left for the backward pass."""
-        pred, *others = tensors
-        which = bool(pred)
-        given = [others[k] for k in self._places(which)]
-        rows = [t.unsqueeze(0) for t in given[: self.operands]]
-        found, kept = loop_forward(self._loops[which], needs, [*rows, *given[self.operands :]])
-        return [t[0] for t in found], (which, kept)
-
-    def backward(
-        self, left: Any, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
-    ) -> list[Tensor | None]:
-        """The gradients of operands and of what is reached: zeros where a branch has none."""
-        which, kept = left
-        places = self._places(which)
-        given = [tensors[k] for k in places]
-        rows = [t.unsqueeze(0) for t in given[: self.operands]]
-        stacked = [None if g is None else g.unsqueeze(0) for g in grads]
-        wanted = [needs[k] for k in places]
-        found = loop_backward(kept, [*rows, *given[self.operands :]], stacked, wanted)
-        result: list[Tensor | None] = [
-            _core.zeros_like(t) if on else None for t, on in zip(tensors, needs, strict=True)
-        ]
-        for k, (place, g) in enumerate(zip(places, found, strict=True)):
-            if g is not None:
-                result[place] = g[0] if k < self.operands else g
-        return result
+        return [t for which in (False, True) for t in self.loops[which].step.reached]
 
     def once_more(
         self, which: bool, tensors: list[Tensor], grads: Sequence[Any], needs: Sequence[bool]
     ) -> list[Tensor | None]:
         """The gradients by way of the function itself, with a graph where gradients are on."""
         graph = _core.is_grad_enabled()
-        places = distinct([k for k in self._places(which) if needs[k]], tensors)
+        places = distinct([k for k in self.places(which) if needs[k]], tensors)
         with enable_grad():
             operands = _tree.unflatten(self._spec, tensors[: self.operands])
             found, _ = _tree.flatten(self._functions[which](*operands))
@@ -206,7 +171,7 @@ class _Branches:
     def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
         """By result: whether that of one of them depends on what needs a gradient."""
         both = (
-            self._loops[which].step.have_gradients([needs[k] for k in self._places(which)])
+            self.loops[which].step.have_gradients([needs[k] for k in self.places(which)])
             for which in (False, True)
         )
         return [any(pair) for pair in zip(*both, strict=True)]
@@ -225,7 +190,7 @@ class Cond(Function):
     ) -> tuple[Tensor, ...]:
         branches = ctx.branches = the_branches()
         needs = any(ctx.needs_input_grad)
-        run = RecordedForward(lambda given: branches.forward(needs, given))
+        run = RecordedForward(branches, needs)
         *results, token = _core._host_call(run, [pred, *tensors])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, token)
@@ -248,14 +213,5 @@ class Cond(Function):
             found = branches.backward(behind(token), tensors, grads, needs)
             return (None, None, *found)
 
-        def run(left: Any, given: Sequence[Tensor]) -> list[Tensor | None]:
-            arrived = iter(given[len(tensors) :])
-            all_grads = [next(arrived) if on else None for on in there]
-            found: list[Tensor | None] = branches.backward(
-                left, given[: len(tensors)], all_grads, needs
-            )
-            return found
-
-        step = RecordedBackward(run)
-        operands = [token, *tensors, *(g for g in grads if g is not None)]
-        return (None, None, *step.spread(_core._host_call(step, operands)))
+        step = RecordedBackward(branches, len(tensors), there, needs)
+        return (None, None, *step.record(token, tensors, grads))

@@ -28,7 +28,7 @@ from ._states import State
 from ._step import tell
 from ._transformed import Unsuited, apart, can_have_gradients, is_transformed, linearly
 
-__all__ = ["distinct", "loop_backward", "loop_forward", "place_of", "run_loop"]
+__all__ = ["WholeLoop", "distinct", "loop_backward", "loop_forward", "place_of", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
@@ -58,7 +58,7 @@ class Loop(Function):
         ctx.set_materialize_grads(False)
         ctx.loop, ctx.kept = loop, None
         if _core._is_recording():
-            run = RecordedForward(lambda given: loop_forward(loop, needs, given))
+            run = RecordedForward(WholeLoop(loop), needs)
             *results, token = _core._host_call(run, list(tensors))
             ctx.save_for_backward(*tensors, token)
         else:
@@ -180,16 +180,41 @@ def _recorded_backward(
     """The same as an instruction of the program that is recorded."""
     arriving = [*grads, *(sums or ())]
     there = [g is not None for g in arriving]
+    step = RecordedBackward(WholeLoop(loop), len(tensors), there, needs)
+    return step.record(token, tensors, arriving)
 
-    def run(kept: Kept, given: Sequence[Tensor]) -> list[Tensor | None]:
-        arrived = iter(given[len(tensors) :])
-        found = [next(arrived) if on else None for on in there]
-        of_results, so_far = found[: len(grads)], found[len(grads) :] or None
-        return loop_backward(kept, given[: len(tensors)], of_results, needs, so_far)
 
-    step = RecordedBackward(run)
-    operands = [token, *tensors, *(g for g in arriving if g is not None)]
-    return step.spread(_core._host_call(step, operands))
+class WholeLoop:
+    """All steps of a scan, as an instruction of a program."""
+
+    def __init__(self, loop: LoopRun) -> None:
+        self.loop = loop
+
+    def forward(self, needs: bool, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+        """The results, and what is left for the backward pass."""
+        return loop_forward(self.loop, needs, tensors)
+
+    def backward(
+        self, left: Any, tensors: Sequence[Tensor], arrived: Sequence[Any], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        """The gradients of the first carry, the inputs, and what is reached."""
+        results = len(self.loop.step.sources)
+        sums = arrived[results:] or None
+        return loop_backward(left, tensors, arrived[:results], needs, sums)
+
+    def has_left(self, left: Any) -> bool:
+        """Whether this is what such a loop leaves."""
+        return isinstance(left, Kept) and left.loop.step is self.loop.step
+
+    def meet_all(self, there: Sequence[bool]) -> None:
+        """Have all backward programs for gradients that arrive so."""
+        step, carries = self.loop.step, self.loop.carries
+        results, reached = len(step.sources), len(step.reached)
+        sums = tuple(there[results:])
+        first = sums[:carries] if any(sums[:carries]) else ()
+        so_far = sums[len(sums) - reached :] if sums else (False,) * reached
+        carry, ys = tuple(there[:carries]), tuple(there[carries:results])
+        step.meet_all(self.loop.count, carry, so_far, ys, first)
 
 
 def _once_more(

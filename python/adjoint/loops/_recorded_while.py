@@ -18,12 +18,13 @@ from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry
 from ._cond import Cond
+from ._kept import Kept
 from ._loop import distinct, loop_backward, loop_forward
 from ._memory import Memory
 from ._run import LoopRun
 from ._step import record_inside
 
-__all__ = ["recorded_while"]
+__all__ = ["Until", "recorded_while"]
 
 
 def recorded_while(
@@ -57,24 +58,24 @@ def recorded_while(
         return None
     made.ends_by_output()
     loop = LoopRun(made, len(given), None, False, memory, again)
-    found = Cond.apply(lambda: _Until(loop), on, *carry.tensors, *made.reached)
+    found = Cond.apply(lambda: Until(loop), on, *carry.tensors, *made.reached)
     return list(found)
 
 
-class _Until:
+class Until:
     """The loop, where there is a first step, and what it starts from otherwise."""
 
     def __init__(self, loop: LoopRun) -> None:
-        self._loop = loop
+        self.loop = loop
 
     def forward(self, needs: bool, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
         """The last state, and what is left for the backward pass."""
         on, *others = tensors
-        carry, _, reached = self._loop.split(others)
+        carry, _, reached = self.loop.split(others)
         if not bool(on):
             return carry, (False, None)
         given = [*(t.contiguous() for t in carry), *reached]
-        found, kept = loop_forward(self._loop, needs, given)
+        found, kept = loop_forward(self.loop, needs, given)
         return found, (True, kept)
 
     def backward(
@@ -90,6 +91,18 @@ class _Until:
             for t, g, on in zip(tensors, found, needs, strict=True)
         ]
 
+    def has_left(self, left: Any) -> bool:
+        """Whether this is what such a loop leaves."""
+        if not isinstance(left, tuple) or not isinstance(left[0], bool):
+            return False
+        kept = left[1]
+        return not left[0] or (isinstance(kept, Kept) and kept.loop.step is self.loop.step)
+
+    def meet_all(self, there: Sequence[bool]) -> None:
+        """Have all backward programs for gradients that arrive so."""
+        step = self.loop.step
+        step.meet_all(None, tuple(there), (False,) * len(step.reached), (False,))
+
     def once_more(
         self, ran: bool, tensors: list[Tensor], grads: Sequence[Any], needs: Sequence[bool]
     ) -> list[Tensor | None]:
@@ -100,7 +113,7 @@ class _Until:
         graph = _core.is_grad_enabled()
         places = distinct([k for k, on in enumerate(needs) if on], tensors)
         with enable_grad():
-            last = self._loop.again(tensors, self._loop.carries, 0)
+            last = self.loop.again(tensors, self.loop.carries, 0)
             asked = [(t, g) for t, g in zip(last, grads, strict=True) if g is not None]
             made = gradients_between(asked, [tensors[k] for k in places], graph, graph)
         for k, g in zip(places, made, strict=True):
@@ -109,4 +122,4 @@ class _Until:
 
     def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
         """By part of the state: whether it depends on what needs a gradient."""
-        return self._loop.step.have_gradients(needs)[: self._loop.carries]
+        return self.loop.step.have_gradients(needs)[: self.loop.carries]

@@ -32,7 +32,7 @@ from ._lasting_folders import claim
 from ._memory import Memory
 from ._run import Gradients, LoopRun
 from ._states import DiskStates, State
-from ._step import Backward
+from ._step_forms import Backward
 
 __all__ = ["GradientFiles", "ResumedStates", "fingerprint", "resumed_states"]
 

@@ -18,7 +18,8 @@ from adjoint._transforming import Transform
 from ._memory import Memory
 from ._progress import LoopBar
 from ._states import State
-from ._step import Backward, Step
+from ._step import Step
+from ._step_forms import Backward
 
 __all__ = ["ENDLESS", "Gradients", "LoopRun"]
 
@@ -115,10 +116,7 @@ class LoopRun:
     def stacks(self) -> list[Tensor]:
         """Room for all rows of each output."""
         if self._rooms is None:
-            step, rows = self.step, self.step.sources[self.carries :] if self.has_length else []
-            there = [*step.tensors, *step.reached]
-            like = [step.results[k] if k >= 0 else there[~k] for k in rows]
-            self._rooms = [((self.count, *t.shape), t.dtype) for t in like]
+            self._rooms = self.step.rooms(self.count) if self.has_length else []
         return [_core.empty(shape, dtype=dtype) for shape, dtype in self._rooms]
 
     # -- forward -----------------------------------------------------------------------------------
@@ -185,7 +183,7 @@ class LoopRun:
         self.advance(carry, xs, no_ys, 0, 1, tape)
         self.go_back_to(now)
         state = sum(t.nbytes for t in carry) + sum(n.nbytes for n in now.numbers)
-        return state, state + tape.bytes([*carry, *xs, *self.step.reached])
+        return state, state + tape.bytes([*carry, *xs, *self._reached])
 
     # -- backward ----------------------------------------------------------------------------------
 

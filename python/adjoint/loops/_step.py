@@ -17,7 +17,6 @@ over (`_core._take_sum`), and handed back with the steps added.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,62 +31,12 @@ from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Arrivals", "Backward", "Step", "record", "record_inside", "tell"]
+from ._step_forms import Backward, Flags, StepForms
 
-Flags = tuple[bool, ...]
-
-
-@dataclasses.dataclass
-class Backward:
-    """How a step is run backward, where certain gradients are there.
-
-    Attributes
-    ----------
-    program
-        What runs; None where no gradient is there.
-    arriving
-        By input of the program the gradients it is the sum of: the sum so far of something reached,
-        carries, and rows of outputs (of output k, or ~k for the row of the step before).
-    kept
-        Which of the values of a step it reads.
-    gives
-        By input of the step: whether it gets a gradient.
-    values
-        A program that computes them from the arguments of the step, where they are not on the
-        tape.
-    held
-        What that program reads besides: places among the tensors that the step reached.
-    """
-
-    program: Any
-    arriving: list[tuple[int, list[int], list[int]]]
-    kept: list[int]
-    gives: list[bool]
-    values: Any = None
-    held: list[int] = dataclasses.field(default_factory=list)
+__all__ = ["Step", "record", "record_inside", "tell"]
 
 
-@dataclasses.dataclass
-class Arrivals:
-    """Which gradients arrive in a step backward.
-
-    Attributes
-    ----------
-    outputs, inputs
-        Whether one arrives, for each result with a gradient, and each input.
-    sources
-        Where one does: result k, or ~k for input k.
-    sums
-        The sums that they are: see `Backward.arriving`.
-    """
-
-    outputs: Flags
-    inputs: Flags
-    sources: list[int]
-    sums: list[tuple[int, list[int], list[int]]]
-
-
-class Step(FirstCall):
+class Step(FirstCall, StepForms):
     """A recorded step.
 
     Attributes
@@ -115,13 +64,14 @@ class Step(FirstCall):
             How many tensors are carried, and taken from the inputs.
         """
         made = self.made
-        self._carries, self._rows = carries, rows
+        self.carries, self.rows = carries, rows
         self._saved = _Saved()
         self._programs: dict[tuple[Flags, Flags], Backward] = {}
         self._depends: dict[int, frozenset[int]] = {}
         self._flags: dict[Flags, list[bool]] = {}
         self._forms: dict[Any, Backward] = {}
-        self._by = differentiated(self._known) if _core.is_grad_enabled() else []
+        self._by = self.by = differentiated(self._known) if _core.is_grad_enabled() else []
+        self.differentiable = made.differentiable
         if self._by:
             self._placeholders = [_core.ones_like(t) for t in self._outputs()]
             self._sums = [_core.ones_like(self._known[k]) for k in self._by]
@@ -166,13 +116,22 @@ class Step(FirstCall):
         self.leaves = len(made.values)
         order = sorted(sources)
         self.places = order  # of the tensors among all leaves of the result
-        self._sources = [sources[place] for place in order]
+        self.sources = [sources[place] for place in order]
         found = [inputs[place] for place in order]
-        self.form = (found[: self._carries], found[self._carries :], made.count, -1)
+        self.form = (found[: self.carries], found[self.carries :], made.count, -1)
 
     def ends_by_output(self) -> None:
         """Let the one output end the loop, where it is false."""
         self.form = (*self.form[:3], 0)
+
+    def _inputs(self) -> int:
+        return len(self._known)
+
+    def rooms(self, count: int) -> list[tuple[tuple[int, ...], Any]]:
+        """Shape and dtype of each output, for so many rows."""
+        there = [*self.tensors, *self.reached]
+        like = [self.results[k] if k >= 0 else there[~k] for k in self.sources[self.carries :]]
+        return [((count, *t.shape), t.dtype) for t in like]
 
     def _current_versions(self) -> list[int]:
         return [t._version for t in (*self._known, *self.results)]
@@ -202,20 +161,6 @@ class Step(FirstCall):
         """What it reads from outside, besides its arguments."""
         return self.made.reached
 
-    @property
-    def by(self) -> list[int]:
-        """The inputs that it is differentiated by: of carry, row and what is reached, in order."""
-        return self._by
-
-    @property
-    def sources(self) -> list[int]:
-        """Where the next carry and the outputs come from: output k of the program, or ~k.
-
-        That is input k of the step: of carry, row and what is reached, in order. The program (see
-        `form`) has what is reached in an order of its own.
-        """
-        return self._sources
-
     def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
         """By carry and output: whether it depends on an input that needs a gradient.
 
@@ -234,15 +179,15 @@ class Step(FirstCall):
         return found
 
     def _find_flags(self, needs: Flags) -> list[bool]:
-        depends = [self._dependences(k) for k in self._sources]
+        depends = [self._dependences(k) for k in self.sources]
         on = list(needs)
         changed = True
         while changed:
             after = [
-                was or any(on[k] for k in depends[j]) for j, was in enumerate(on[: self._carries])
+                was or any(on[k] for k in depends[j]) for j, was in enumerate(on[: self.carries])
             ]
-            changed = after != on[: self._carries]
-            on[: self._carries] = after
+            changed = after != on[: self.carries]
+            on[: self.carries] = after
         return [any(on[k] for k in some) for some in depends]
 
     def _dependences(self, source: int) -> frozenset[int]:
@@ -263,98 +208,6 @@ class Step(FirstCall):
         return _ends_of(self.results[source], ends)
 
     # -- backward ----------------------------------------------------------------------------------
-
-    def backward_for(
-        self,
-        carry: Flags,
-        reached: Flags,
-        ys: Flags,
-        last: bool,
-        earlier: bool,
-        first: Flags = (),
-    ) -> Backward:
-        """How to run it backward where these gradients are there.
-
-        Parameters
-        ----------
-        carry, reached, ys
-            Which gradients are there: of the next carry, of what is read from outside, of outputs.
-        last
-            Whether it is the last step of all.
-        earlier
-            Whether there is a step before it, whose outputs have gradients too.
-        first
-            In the first step, for which carries a sum from elsewhere is there: it stands among
-            outputs, after the others.
-        """
-        key = carry, reached, ys, last, earlier, first
-        found = self._forms.get(key)
-        if found is None:
-            found = self._forms[key] = self._make_form(*key)
-        return found
-
-    def used(self) -> list[tuple[Any, Backward]]:
-        """What `backward_for` was asked for so far, and has told."""
-        return list(self._forms.items())
-
-    def _make_form(
-        self,
-        carry: Flags,
-        reached: Flags,
-        ys: Flags,
-        last: bool,
-        earlier: bool,
-        first: Flags,
-    ) -> Backward:
-        arrivals = self.arrivals(carry, reached, ys, last, earlier, first)
-        if not arrivals.sums:
-            return Backward(None, [], [], [False] * len(self._known))
-        found = self._program_for(arrivals.outputs, arrivals.inputs)
-        return dataclasses.replace(found, arriving=arrivals.sums)
-
-    def arrivals(
-        self,
-        carry: Flags,
-        reached: Flags,
-        ys: Flags,
-        last: bool,
-        earlier: bool,
-        first: Flags = (),
-    ) -> Arrivals:
-        """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
-        carried, rows = self._sources[: self._carries], self._sources[self._carries :]
-        also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
-        arriving: list[tuple[int, list[int], list[int]]] = []
-
-        def arrive(source: int, total: int, before: list[int]) -> bool:
-            of_carry = [j for j, k in enumerate(carried) if k == source and carry[j]]
-            of_ys = [
-                y
-                for y, k in enumerate(rows)
-                if k == source and ys[y] and (last or y not in also_carried)
-            ]
-            # The newest first: so the stacks of the plain loop run.
-            of_ys = sorted([*of_ys, *before], key=lambda y: -max(y, ~y))
-            there = bool(of_ys or of_carry or total >= 0)
-            if there:
-                arriving.append((total, of_carry, of_ys))
-            return there
-
-        outputs = tuple(arrive(k, -1, []) for k in self.made.differentiable)
-        sources = [k for k, on in zip(self.made.differentiable, outputs, strict=True) if on]
-        sums = []
-        for k in self._by:
-            before: list[int] = []
-            total = -1
-            if k < self._carries and earlier and carried.index(carried[k]) == k:
-                before = [~y for y in also_carried if ys[y] and rows[y] == carried[k]]
-            if k < len(first) and first[k]:
-                before = [len(rows) + k]
-            if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
-                total = k - self._carries - self._rows
-            sums.append(arrive(~k, total, before))
-        sources += [~k for k, on in zip(self._by, sums, strict=True) if on]
-        return Arrivals(outputs, tuple(sums), sources, arriving)
 
     def _program_for(self, outputs: Flags, sums: Flags) -> Backward:
         """The backward program for gradients of these outputs, with sums for these inputs."""

@@ -88,8 +88,14 @@ Object instruction_data(const Instruction& i) {
       kind("loop");
       put(data, "loop", repeat_data(*i.repeat()));
       break;
+    case Kind::Host:
+      // What it calls says itself what it is, if it can: python/adjoint/compiler/_host_data.py.
+      if (i.changes) value_error("it runs Python that changes tensors (a step of an optimiser)");
+      kind("host");
+      put(data, "host", Object::borrow(i.more->host.python()));
+      break;
     default:
-      value_error("it calls Python, or reads or sets gradients of leaves");
+      value_error("it reads or sets gradients of leaves");
   }
   std::vector<int> reads;
   for (const Read& r : i.reads) reads.insert(reads.end(), {r.reg, r.argument, r.item});
@@ -416,6 +422,35 @@ PyObject* add_loop(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// _recording_host(recording, run, reads, results): a call of Python, which is not made now. What it
+// gives is compared with the forms of these results whenever it is.
+PyObject* add_host(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 4 || !PyCallable_Check(args[1]))
+      type_error("_recording_host(recording, run, reads, results)");
+    Tensors reads = tensors_of(args[2], "reads"), results = tensors_of(args[3], "results");
+    Instruction i{};
+    i.kind = Kind::Host;
+    i.with_more().host = Value::object(args[1]);
+    capture_in(args[0]).append(std::move(i), reads, results);
+    Py_RETURN_NONE;
+  });
+}
+
+// _program_given(program, count): so many of its inputs are the caller's, and the others come with
+// each call.
+PyObject* set_given(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    int64_t count;
+    if (n != 2 || !parse_int(args[1], &count)) type_error("_program_given(program, count)");
+    auto& p = const_cast<Program&>(program_in(args[0]));
+    if (count < 0 || count > static_cast<int64_t>(p.inputs.size()) || !p.held.empty())
+      value_error("a program takes ", p.inputs.size(), " tensors, not ", count);
+    p.given = static_cast<int>(count);
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* last_results(PyObject*, PyObject* o) {
   return guard([&] { return list_of(capture_in(o).last_results()); });
 }
@@ -487,6 +522,10 @@ PyMethodDef functions[] = {
      "_recording_rows(recording, reads, places, like): a tensor whose rows are others."},
     {"_recording_loop", reinterpret_cast<PyCFunction>(add_loop), METH_FASTCALL,
      "_recording_loop(recording, body, data, reads, results): a loop."},
+    {"_recording_host", reinterpret_cast<PyCFunction>(add_host), METH_FASTCALL,
+     "_recording_host(recording, run, reads, results): a call of Python."},
+    {"_program_given", reinterpret_cast<PyCFunction>(set_given), METH_FASTCALL,
+     "_program_given(program, count): how many of its inputs are the caller's."},
     {nullptr}};
 
 }  // namespace

@@ -86,6 +86,10 @@ void check_rows(const Tensors& stacked, Rows rows, const char* what) {
   }
 }
 
+void check_output(const Program& p, size_t k) {
+  if (p.outputs[k] < 0) value_error("_loop_forward(): the program has no output ", k);
+}
+
 Rows rows_of(PyObject* o) {
   Dims ends;
   if (!parse_ints(o, &ends) || ends.size() != 2) type_error("rows: (from, to) is expected");
@@ -133,6 +137,11 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         static_cast<int>(carry.size() + xs.size()) != p.given ||
         reached.size() + carry.size() + xs.size() != p.inputs.size())
       value_error("_loop_forward(): another number of tensors is expected");
+    for (const std::vector<int>* from : {&form.carry, &form.ys}) {
+      for (int k : *from)
+        if (k >= 0) check_output(p, static_cast<size_t>(k));
+    }
+    for (size_t k = form.results; k < p.outputs.size(); ++k) check_output(p, k);
     check_rows(xs, rows, "_loop_forward()");
     check_rows(ys, rows, "_loop_forward()");
     Tape* tape = args[6] == Py_None ? nullptr : &tape_of(args[6]);

@@ -34,6 +34,8 @@ void write_row(const Tensor& stacked, int64_t row, const Tensor& value) {
 }
 
 Tensor plus(const Tensor& sum, const Tensor& more) {
+  if (!more) [[unlikely]]
+    value_error("a gradient that a step backward takes is not there");
   return sum ? op<"add">(sum, more).tensor() : more;
 }
 
@@ -92,13 +94,19 @@ const TensorGeometry& input_of(const Program& p, size_t k) {
 
 // A gradient that lies in memory as the one that the program was recorded with.
 Tensor laid_as(const TensorGeometry& g, const Tensor& grad) {
+  if (!grad || grad.dtype() != g.dtype || grad.shape() != Span(g.shape)) [[unlikely]]
+    value_error("a step backward takes a gradient of ", g.dtype, " ", Span(g.shape),
+                ", which is not there");
   return g.is_of(grad.get()) ? grad : op<"_with_strides">(grad, g.strides).tensor();
 }
 
 Tensor sum_of(const Arriving& a, const LoopGradients& g, int64_t row, int64_t earlier) {
   Tensor sum = a.reached >= 0 ? g.reached[a.reached] : Tensor();
   for (int k : a.carry) sum = plus(sum, g.carry[k]);
-  for (int k : a.ys) sum = plus(sum, k >= 0 ? row_of(g.ys[k], row) : row_of(g.ys[~k], earlier));
+  for (int k : a.ys) {
+    const Tensor& stacked = g.ys[k >= 0 ? k : ~k];
+    sum = plus(sum, stacked ? row_of(stacked, k >= 0 ? row : earlier) : Tensor());
+  }
   return sum;
 }
 
@@ -138,7 +146,7 @@ int64_t loop_backward(const Program& p, const BackForm& form, const Tape& tape, 
         same &= put(g.carry[k], std::move(found[k]));
       else if (k >= inputs)
         same &= put(g.reached[k - inputs], std::move(found[k]));
-      else if (found[k])
+      else if (found[k] && g.xs[k - carries])
         write_row(g.xs[k - carries], rows.at(step), found[k]);
     }
     if (!same) return done;
