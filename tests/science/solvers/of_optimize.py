@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from .references import Case, Numbers, linear, newton, normal, rowed, slopes, st
 
 # Newton's method ends where rounding does: what is left is the condition of the equation.
 CASES: list[Case] = []
+NOT_SOLVERS = ("ConvergenceError", "OptimizeResult", "linprog", "milp")  # the last two are refused
 
 
 def add(*args: Any, **kwargs: Any) -> None:
@@ -41,24 +43,36 @@ def solved(fun: Any, start: Any, **options: Any) -> Callable[[ad.Tensor], ad.Ten
     return ours
 
 
+@functools.cache
 def zero(fun: Any, start: Any) -> Callable[[Numbers], Numbers]:
     return lambda p: newton(lambda x: fun(mp, x, p), start)
 
 
-for method in ("newton", "broyden", "anderson", "hybr", "lm", "krylov"):
+for method in (
+    "newton",
+    "broyden",
+    "anderson",
+    "hybr",
+    "lm",
+    "krylov",
+    "broyden1",
+    "broyden2",
+    "diagbroyden",
+    "df-sane",
+):
     add(
         "root",
         method,
         solved(circle, [-1.8, 0.8], method=method),
-        zero(circle, [-1.8, 0.8]),
+        zero(circle, (-1.8, 0.8)),
         (1.3, 0.9),
     )
-for method in ("newton", "hybr", "lm"):
+for method in ("newton", "hybr", "lm", "broyden"):
     add(
         "root",
         f"{method} scaled",
         solved(tank, [1.4e8, 0.7e-8], method=method),
-        zero(tank, [1.4e8, 0.7e-8]),
+        zero(tank, (1.4e8, 0.7e-8)),
         (1.0, 1e8, 1e-8),
         scaled=True,
     )
@@ -110,29 +124,34 @@ for name, at, near in (("plain", (2.0, 3.0), 1.0), ("scaled", (1e8, 1.0), 1e-8))
     )
 
 
-def diode(m: Any, v: Any, p: Any) -> Any:
-    """Currents from 1e-12 to 1e-3 ampere; p: resistance, saturation, voltage."""
-    return (p[2] - v) / p[0] - p[1] * (m.exp(v / 0.025) - 1)
+def diode(m: Any, v: Any, p: Any, thermal: float) -> Any:
+    """Currents from 1e-12 to 1e-3 ampere, scaled; p: resistance, saturation, voltage."""
+    return (p[2] - v) / p[0] - p[1] * (m.exp(v / thermal) - 1)
+
+
+@functools.cache
+def voltage(thermal: float, near: float) -> Callable[[Numbers], Numbers]:
+    return lambda p: newton(lambda v: [diode(mp, v[0], p, thermal)], [near])
 
 
 for method in ("brentq", "bisect", "ridder", "toms748", "newton", "halley", "secant", None):
-    how = (
-        {"x0": 0.55}
-        if method in ("newton", "halley")
-        else {"x0": 0.5, "x1": 0.6}
-        if method == "secant"
-        else {"bracket": (0.0, 1.0)}
-    )
-    add(
-        "root_scalar",
-        str(method),
-        lambda p, method=method, how=how: optimize.root_scalar(
-            lambda v: diode(ad, v, p), method=method, **how
-        ).root.reshape(1),
-        lambda p: newton(lambda v: [diode(mp, v[0], p)], [0.55]),
-        (1e3, 1e-12, 5.0),
-        scaled=True,
-    )
+    for name, thermal, at in (("", 0.5, (2.0, 0.1, 5.0)), (" scaled", 0.025, (1e3, 1e-12, 5.0))):
+        near = 1.4 if not name else 0.55
+        how: dict[str, Any] = {"bracket": (0.0, 2 * near)}
+        if method in ("newton", "halley"):
+            how = {"x0": near}
+        if method == "secant":
+            how = {"x0": 0.9 * near, "x1": 1.1 * near}
+        add(
+            "root_scalar",
+            f"{method}{name}",
+            lambda p, method=method, how=how, thermal=thermal: optimize.root_scalar(
+                lambda v: diode(ad, v, p, thermal), method=method, **how
+            ).root.reshape(1),
+            voltage(thermal, near),
+            at,
+            scaled=bool(name),
+        )
 
 
 # --- minima ---------------------------------------------------------------------------------------
@@ -148,29 +167,45 @@ def apart(m: Any, x: Any, p: Any) -> Any:
 
 def least(fun: Any, start: Any, **options: Any) -> Callable[[ad.Tensor], ad.Tensor]:
     return lambda p: (
-        optimize.minimize(
-            lambda x: fun(ad, x, p), ad.tensor(start, dtype=ad.float64), **options
-        ).x
+        optimize.minimize(lambda x: fun(ad, x, p), ad.tensor(start, dtype=ad.float64), **options).x
     )
 
 
+@functools.cache
 def flat(fun: Any, start: Any) -> Callable[[Numbers], Numbers]:
     return lambda p: newton(lambda x: slopes(lambda x: fun(mp, x, p), x), start)
 
 
-for method in (None, "BFGS", "L-BFGS-B", "Newton-CG", "trust-ncg", "Nelder-Mead", "CG"):
+for method in (
+    None,
+    "BFGS",
+    "L-BFGS-B",
+    "Newton-CG",
+    "trust-ncg",
+    "trust-krylov",
+    "trust-exact",
+    "dogleg",
+    "Nelder-Mead",
+    "Powell",
+    "CG",
+    "TNC",
+    "COBYLA",
+    "COBYQA",
+    "SLSQP",
+    "trust-constr",
+):
     add(
         "minimize",
         str(method),
         least(banana, [0.8, 0.6], method=method),
-        flat(banana, [0.8, 0.6]),
+        flat(banana, (0.8, 0.6)),
         (1.2, 30.0),
     )
 add(
     "minimize",
     "scaled",
     least(apart, [0.7e-8, 1.3e8]),
-    flat(apart, [0.7e-8, 1.3e8]),
+    flat(apart, (0.7e-8, 1.3e8)),
     (1e-8, 1e8, 0.5),
     scaled=True,
 )
@@ -179,12 +214,14 @@ for method in ("L-BFGS-B", "SLSQP", "trust-constr"):
     add(
         "minimize",
         f"{method} bounds",
-        lambda p, method=method: optimize.minimize(
-            lambda x: banana(ad, x, p),
-            ad.tensor([0.2, 0.1], dtype=ad.float64),
-            method=method,
-            bounds=[(None, p[0] / 4), (None, None)],
-        ).x,
+        lambda p, method=method: (
+            optimize.minimize(
+                lambda x: banana(ad, x, p),
+                ad.tensor([0.2, 0.1], dtype=ad.float64),
+                method=method,
+                bounds=[(None, p[0] / 4), (None, None)],
+            ).x
+        ),
         lambda p: (
             lambda low: [
                 low,
@@ -209,35 +246,50 @@ for method, kind in (("SLSQP", "eq"), ("trust-constr", "eq"), ("SLSQP", "ineq"))
     add(
         "minimize",
         f"{method} {kind}",
-        lambda p, method=method, kind=kind: optimize.minimize(
-            lambda x: banana(ad, x, p),
-            ad.tensor([1.0, 1.2], dtype=ad.float64),
-            method=method,
-            constraints={"type": kind, "fun": lambda x: x[0] * x[1] - p[2]},
-        ).x,
+        lambda p, method=method, kind=kind: (
+            optimize.minimize(
+                lambda x: banana(ad, x, p),
+                ad.tensor([1.0, 1.2], dtype=ad.float64),
+                method=method,
+                constraints={"type": kind, "fun": lambda x: x[0] * x[1] - p[2]},
+            ).x
+        ),
         lambda p: tied(p, [1.06, 1.14, 1.0]),
         (1.2, 30.0, 1.2),
     )
 
 
-def well(m: Any, x: Any, p: Any) -> Any:
-    """Lennard-Jones atoms with a spring, lengths of 1e-10 and energies of 1e-21."""
+def well(m: Any, x: Any, p: Any, unit: float) -> Any:
+    """Lennard-Jones atoms with a spring, lengths of 1e-10 and energies of 1e-21 where scaled."""
     r = (p[0] / x) ** 6
-    return 4 * p[1] * (r * r - r) + p[2] * (x - 3e-10) ** 2 / 2
+    return 4 * p[1] * (r * r - r) + p[2] * (x - 3 * unit) ** 2 / 2
+
+
+@functools.cache
+def depth(unit: float) -> Callable[[Numbers], Numbers]:
+    return lambda p: newton(
+        lambda x: slopes(lambda x: well(mp, x[0], p, unit), x), [mpf(3.8) * mpf(unit)]
+    )
 
 
 for method in ("brent", "golden", "bounded"):
-    how = {"bounds": (3.2e-10, 6e-10)} if method == "bounded" else {"bracket": (3.2e-10, 4e-10)}
-    add(
-        "minimize_scalar",
-        method,
-        lambda p, method=method, how=how: optimize.minimize_scalar(
-            lambda x: well(ad, x, p), method=method, **how
-        ).x.reshape(1),
-        lambda p: newton(lambda x: slopes(lambda x: well(mp, x[0], p), x), [3.8e-10]),
-        (3.4e-10, 1.65e-21, 0.05),
-        scaled=True,
-    )
+    for name, unit, at in (
+        ("", 1.0, (3.4, 1.65, 0.05)),
+        (" scaled", 1e-10, (3.4e-10, 1.65e-21, 0.05)),
+    ):
+        how = {"bracket": (3.2 * unit, 4 * unit)}
+        if method == "bounded":
+            how = {"bounds": (3.2 * unit, 6 * unit)}
+        add(
+            "minimize_scalar",
+            f"{method}{name}",
+            lambda p, method=method, unit=unit, how=how: optimize.minimize_scalar(
+                lambda x: well(ad, x, p, unit), method=method, **how
+            ).x.reshape(1),
+            depth(unit),
+            at,
+            scaled=bool(name),
+        )
 
 
 # --- fits -----------------------------------------------------------------------------------------
@@ -264,6 +316,7 @@ def fitted(scales: Any, **options: Any) -> Callable[[ad.Tensor], ad.Tensor]:
     )
 
 
+@functools.cache
 def best(scales: Any, loss: Callable[[Any], Any] = lambda z: z) -> Callable[[Numbers], Numbers]:
     start = [1.5 * scales[0], 1.3 / scales[1]]
 

@@ -9,6 +9,7 @@ parameter suggest where an entry is smaller than that.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,20 +40,23 @@ class Case:
     scaled: bool = False  # numbers of very different sizes, or stiff
 
     def __str__(self) -> str:
-        return f"{self.solver}-{self.name}".replace(" ", "-")
+        return " ".join([self.solver, *self.name.split()]).replace(" ", "-")
 
 
-def reference(case: Case) -> tuple[Any, Any, Any]:
+@functools.cache  # one for all methods
+def reference(
+    exact: Callable[[Numbers], Numbers], place: tuple[float, ...]
+) -> tuple[Any, Any, Any]:
     """Value [m], first [m, k] and second derivatives [m, k, k], in float64."""
     with mp.workdps(DIGITS):
-        at = [mpf(v) for v in case.at]
+        at = [mpf(v) for v in place]
         steps = [v * STEP for v in at]
 
         def moved(*by: tuple[int, int]) -> Any:
             p = list(at)
             for j, sign in by:
                 p[j] += sign * steps[j]
-            return np.array([mpmath.mpmathify(v) for v in case.exact(p)], dtype=object)
+            return np.array([mpmath.mpmathify(v) for v in exact(p)], dtype=object)
 
         size, here = len(at), moved()
         first = np.empty((len(here), size), dtype=object)
@@ -71,7 +75,7 @@ def reference(case: Case) -> tuple[Any, Any, Any]:
 
 def compare(case: Case) -> dict[str, float]:
     """Relative errors of the value and of each derivative, by each of the modes."""
-    value, first, second = reference(case)
+    value, first, second = reference(case.exact, case.at)
     p = ad.tensor(case.at, dtype=ad.float64)
     by = 1 / np.abs(np.array(case.at))
     # An answer of zero has the unit of the others.
