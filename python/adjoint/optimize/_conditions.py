@@ -153,11 +153,12 @@ class Conditions(Parts):
             derivative = self._known.conditions[1]
             linear = Dense(lambda z: derivative(z, *held))
         elif self._known is not None:
-            # Each step costs as much as one of the solver's, and gains a digit or two.
+            # Each step costs as much as one of the solver's, and gains a digit or two: they end
+            # where the tolerance is met.
             linear = self._nearly(held, self._known.curvature)
             enough = self._known.enough
             if not self._known.is_exact:
-                value, most = None, 2
+                value = None
         elif isinstance(linear, Dense):
             linear, self._often = Dense(_matrix(residual)), Often(residual, calls=NEVER)
             residual = Lately(self._often)
@@ -384,7 +385,8 @@ class Found:
     def _is_flat(self, r: Tensor, before: Tensor) -> Tensor:
         at_bound = self.held.low | self.held.high
         gain = ad.where(at_bound, 0.0, r[: self._size] * self._units).abs().max()
-        return gain <= _MET * 1e-2 * (before * self._units).abs().max()
+        most = (before * self._units).abs().max()
+        return (gain <= _MET * 1e-2 * most) & ad.isfinite(most)
 
     def _is_near(self, r: Tensor) -> Tensor:
         try:

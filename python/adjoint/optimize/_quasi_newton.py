@@ -83,6 +83,6 @@ def anderson(residual: Residual, x: Tensor, run: Iteration, memory: int, mixing:
         r_new = run.call(residual, x + dx)
         steps, changes = [*steps, dx][-memory:], [*changes, r_new - r][-memory:]
         x, r = x + dx, r_new
-        # A residual may be little beside an x that runs away.
-        done = done | (run.is_short(r, x) & (norm(r) <= 1e-3 * begun))
+        # A residual may be little beside an x that runs away, or have a smaller unit than x.
+        done = done | (run.is_short(r, x) & (norm(r) <= 1e-3 * begun) & run.has_settled(dx))
     return x

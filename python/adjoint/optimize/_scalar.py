@@ -259,7 +259,10 @@ def _minimum(
     none = constraints_of((), unknowns)
     point = Conditions(objective, limits, none, start).at(start, known)
     slope = grad(objective) if known is None else known.slope
-    if not (point.is_finite() and point.is_met(slope(unknowns.start))):
+    with ad.no_grad():
+        before = ad.cat([slope(x) for x in _begun(limits, settings["bracket"])]).abs()
+        before = ad.where(ad.isfinite(before), before, 0.0).max()
+    if not (point.is_finite() and point.is_met(before)):
         raise ConvergenceError(
             f"minimize_scalar() found no minimum: the derivative is not zero at {largest(start)}",
             OptimizeResult(x=start, success=False, message="the derivative is not zero"),
@@ -267,10 +270,24 @@ def _minimum(
     return point, (nit, nfev)
 
 
+def _begun(limits: tuple[Tensor, Tensor] | None, bracket: Any) -> list[Tensor]:
+    """Where the search begins; SciPy's bracket is from 0 to 1."""
+    if limits is not None:
+        low, high = (end.detach() for end in limits)
+        return [low + 0.382 * (high - low)]
+    ends = (0.0, 1.0) if bracket is None else bracket
+    return [ad.tensor([float(end)], dtype=ad.float64) for end in ends]
+
+
 def _searched(
     value: Callable[[float], float], bounds: tuple[float, float] | None, settings: dict[str, Any]
 ) -> tuple[float, Any]:
     """SciPy's minimum of one sample."""
+    if bounds is not None and settings["tol"] is None:
+        # SciPy's tolerance is a number, whatever the unit of x.
+        width = abs(bounds[1] - bounds[0])
+        xatol = 1e-5 * min(1.0, width if math.isfinite(width) else 1.0)
+        settings = {**settings, "options": {"xatol": xatol, **(settings["options"] or {})}}
     found = scipy_optimize().minimize_scalar(value, bounds=bounds, **settings)
     if not found.success:
         raise ConvergenceError(

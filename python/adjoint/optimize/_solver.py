@@ -10,7 +10,7 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._progress import CallsBar
-from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold
+from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold, somewhere
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
@@ -38,6 +38,7 @@ SCIPYS = (
     "df-sane",
 )
 _JACOBIAN_OF = ("hybr", "lm")
+_POLISHING = 10  # steps of Newton's method after SciPy's, at most: one is usual
 
 
 class Solver:
@@ -128,6 +129,13 @@ class Solver:
             step, solved = self._linear.newton_step(self._residual, x, r)
             loose = ad.finfo(x.dtype).eps ** 0.25
             fine = solved & (norm(step) <= loose * (1 + norm(x)))
+            short = norm(step) <= loose * norm(x)
+            if ad._core._is_recording() or somewhere(fine & ~short):
+                # Either x is small because its unit is, and wrong; or the answer is zero but for
+                # rounding: then Newton's method leads there.
+                there = x - step
+                further, _ = self._linear.newton_step(self._residual, there, self._residual(there))
+                fine = fine & (short | (norm(there - further) <= 1e-3 * norm(step)))
         must_hold(fine, lambda _, *found: self._wrong(who, *found), x, r, norm(step))
 
     def _wrong(self, who: str, x: Tensor, r: Tensor, step: Tensor) -> ConvergenceError:
@@ -136,6 +144,20 @@ class Solver:
             f"and Newton's step from there is {_size(step)} long",
             _result(x, r, "not an answer", 0, 1, 0, False),
         )
+
+    def _polished(self, x: Tensor) -> Tensor:
+        """Newton's method from where SciPy stopped.
+
+        Most of its tolerances are numbers for residuals of about one: in other units it stops
+        early, or at the start, and calls that a success.
+        """
+        run = Iteration(self._name, x.dtype, None, _POLISHING)
+        try:
+            return newton(self._residual, x, self._linear, run).detach()
+        except (Stop, ConvergenceError):  # the check will tell
+            return x
+        finally:
+            run.end()
 
     def _matrix(self, x: Tensor) -> Tensor:
         return self._linear.matrix(self._residual, x)
@@ -203,6 +225,8 @@ class Solver:
                     _result(start, r, str(error), 0, 0, 0, False),
                 ) from error
             x = each(found.x).detach()
+            if found.success:
+                x = self._polished(x)
             r = self._residual(x)
             result = _result(
                 x, r, str(found.message), int(found.get("nit", 0)), int(found.get("nfev", 0)), 0

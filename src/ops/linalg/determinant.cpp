@@ -5,7 +5,9 @@
 // matrix of cofactors: det(A) A^-T where A has an inverse, and from singular values where it has
 // none. Higher ones, f(A) say, are also polynomials in t at A + t I, of degree n at most; so f(A) is
 // the mean of f(A + r w I) over the n + 1 roots of unity w, and none of these matrices is singular.
-// Nearly singular matrices take that way too.
+// Nearly singular matrices take that way too. Rows and columns in units of 1e-8 and 1e8 make no
+// matrix singular: a pivot counts as small beside the terms it is the sum of, and what takes that
+// way gets rows and columns of about one first.
 #include <cmath>
 
 #include "dispatch/program_recorder.h"
@@ -31,21 +33,49 @@ double size_at(T t, int64_t i) {
   }
 }
 
-// Which matrices have a pivot (in their factors, columns) that is so small a part of the largest.
+// Which matrices have a pivot (in their factors, columns) that is so small a part of the terms that
+// elimination summed up in its place: digits cancelled, whatever the units of rows and columns are.
 std::vector<bool> singular(T lu, double part) {
   const int64_t n = lu.size(-1), count = count_of(leading_of(lu));
   std::vector<bool> out(static_cast<size_t>(count));
   for (int64_t b = 0; b < count; ++b) {
-    double least = __builtin_inf(), most = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const double u = size_at(lu, b * n * n + i * n + i);
-      least = std::min(least, u);
-      most = std::max(most, u);
+    auto size = [&](int64_t i, int64_t j) { return size_at(lu, b * n * n + j * n + i); };
+    bool found = false;
+    for (int64_t i = 0; i < n && !found; ++i) {
+      double terms = size(i, i);
+      for (int64_t k = 0; k < i; ++k) terms += size(i, k) * size(k, i);
+      found = size(i, i) <= part * terms;
     }
-    out[static_cast<size_t>(b)] = n && least <= part * most;
+    out[static_cast<size_t>(b)] = found;
   }
   return out;
 }
+
+// Powers of two whose products with the rows and columns of m are a.
+struct Units {
+  Tensor rows, columns, m;
+  explicit Units(T a) {
+    auto largest = [](T t, int axis) -> Tensor {
+      Tensor most = op<"amax">(op<"abs">(t), Dims{axis}, true);
+      Tensor power = op<"exp2">(op<"floor">(op<"log2">(most)));
+      return op<"where">(op<"logical_and">(op<"isfinite">(power), op<"gt">(power, 0)), power, 1.0);
+    };
+    {
+      GradMode off(false);
+      rows = largest(a, -1);
+      columns = largest(a / rows, -2);
+    }
+    m = a / rows / columns;
+  }
+  // det(R) det(C) R^-1 t C^-1: cofactors of a from those of m. Each factor by itself, as products of
+  // many may be beyond what numbers reach.
+  Tensor of_cofactors(T t) const {
+    Tensor out = t / rows / columns;
+    for (int64_t i = 0; i < t.size(-1); ++i)
+      out = out * op<"narrow">(rows, -2, i, 1).tensor() * op<"narrow">(columns, -1, i, 1).tensor();
+    return out;
+  }
+};
 
 Tensor determinant(const Lu& f) {
   const int64_t n = f.lu.size(-1);
@@ -57,7 +87,8 @@ Tensor determinant(const Lu& f) {
 
 // det(A) A^-T from singular values: the product of all but one stands in for each.
 Tensor singular_cofactors(T a) {
-  Tensors usv = op<"linalg_svd">(a).tensors();
+  const Units units(a);
+  Tensors usv = op<"linalg_svd">(units.m).tensors();
   const Tensor &u = usv[0], &s = usv[1], &vh = usv[2];
   const int64_t n = s.numel();
   Tensor others = op<"zeros_like">(s);
@@ -67,7 +98,7 @@ Tensor singular_cofactors(T a) {
     copy_into(op<"select">(others, 0, i), op<"prod">(rest));
   }
   Tensor sign = op<"linalg_det">(u).tensor() * op<"linalg_det">(vh).tensor();
-  return conjugate(mul(u * others, vh)) * sign;
+  return units.of_cofactors(conjugate(mul(u * others, vh)) * sign);
 }
 
 Tensor cofactors(T a, const Lu& f) {
@@ -107,7 +138,9 @@ Tensor regular_grad(T a, T g) { return conjugate(regular_tangent(a, conjugate(g)
 
 // Note [Derivatives at singular matrices]
 template <class F>
-Tensor mean_over_shifts(T a, T direction, F f) {
+Tensor mean_over_shifts(T given, T along, F f) {
+  const Units units(given);
+  const Tensor &a = units.m, direction = along / units.rows / units.columns;
   const int64_t n = a.size(-1);
   const DType wide = complex_dtype(a.dtype());
   Tensor r;
@@ -126,7 +159,7 @@ Tensor mean_over_shifts(T a, T direction, F f) {
     sum = plus(sum, part);
   }
   sum = sum / double(n + 1);
-  return is_complex(a.dtype()) ? sum : op<"real">(sum).tensor();
+  return units.of_cofactors(is_complex(a.dtype()) ? sum : op<"real">(sum).tensor());
 }
 
 template <class F>

@@ -257,6 +257,36 @@ Value least_squares(Call& c) {
   return Tensors{columns_of(first_rows(x, n)), residuals, ranks};
 }
 
+// Note [Units of least squares]
+// The derivative of p b squares the condition of the matrix, and columns in units of 1e-6 and 1e6
+// have one of 1e12. Where columns are independent, their units are those of x, and where rows are,
+// those of b: with powers of two, y = c x solves the problem of a / c, whose condition is its own.
+// A solution of smallest size among many (of deficient rank) depends on the units and has no other.
+struct Unitless {
+  Tensor a, rows, columns;
+
+  // `rank` is empty where it is known to be full.
+  Unitless(T given, T rank) {
+    const int64_t m = given.size(-2), n = given.size(-1);
+    const bool by_columns = m >= n;
+    Tensor units;
+    if (given.numel()) {
+      GradMode off(false);
+      Tensor most = op<"amax">(op<"abs">(given), Dims{by_columns ? -2 : -1}, true);
+      units = op<"exp2">(op<"floor">(op<"log2">(most)));
+      Tensor good = op<"logical_and">(op<"isfinite">(units), op<"gt">(units, 0));
+      if (rank.numel())
+        good = op<"logical_and">(good, column(column(op<"eq">(rank, std::min(m, n)))));
+      units = op<"where">(good, units, 1.0);
+    }
+    (by_columns ? columns : rows) = units;
+    a = units ? given / units : given;
+  }
+  Tensor of_x(T g) const { return columns ? g / transposed(columns) : g; }  // or of its gradient
+  Tensor of_b(T b) const { return rows ? b / rows : b; }                    // or of its gradient
+  Tensor of_a(T g) const { return rows ? g / rows : columns ? g / columns : g; }
+};
+
 bool has_values(Driver d) { return d == Driver::Gelsd || d == Driver::Gelss; }
 
 }  // namespace
@@ -265,14 +295,15 @@ static const Op& lstsq_matrices_ =
     def("_linalg_lstsq(A, B, rcond: float? = None, driver: str? = None)",
         "Least squares for matrices B; see linalg.lstsq.")
         .forward(least_squares)
-        .vjp(input(0) | input(1) | output(0),
+        .vjp(input(0) | input(1) | output(0) | output(2),
              [](C c, Tensor* grads) {
                // x = p b, and the residuals are |a x - b|^2 with x at their minimum.
-               Tensor a = c.in(0), b = c.in(1), p = op<"_linalg_pinv">(a), gb, ga;
+               Tensor a = c.in(0), b = c.in(1), gb, ga;
                if (c.has_grad(0)) {
-                 Tensor g = c.grad(0);
-                 gb = mul(adjoint_of(p), g);
-                 if (c.needs(0)) ga = pinv_grad(mul(g, adjoint_of(b)), p, a);
+                 const Unitless in(a, c.out(2));
+                 Tensor p = op<"_linalg_pinv">(in.a), g = in.of_x(c.grad(0));
+                 gb = in.of_b(mul(adjoint_of(p), g));
+                 if (c.needs(0)) ga = in.of_a(pinv_grad(mul(g, adjoint_of(in.of_b(b))), p, in.a));
                }
                if (c.has_grad(1) && c.grad(1).numel()) {
                  Tensor x = c.out(0), rest = (mul(a, x) - b) * (row(c.grad(1)) * 2.0);
@@ -283,9 +314,11 @@ static const Op& lstsq_matrices_ =
                if (c.needs(1)) grads[1] = gb;
              })
         .jvp([](C c, const Tensor* t) -> Value {
-          Tensor a = c.in(0), b = c.in(1), x = c.out(0), p = op<"_linalg_pinv">(a), dx;
-          if (t[0]) dx = mul(pinv_tangent(t[0], p, a), b);
-          if (t[1]) dx = plus(dx, mul(p, t[1]));
+          const Unitless in(c.in(0), c.out(2));
+          Tensor a = c.in(0), b = c.in(1), x = c.out(0), p = op<"_linalg_pinv">(in.a), dx;
+          if (t[0]) dx = mul(pinv_tangent(in.of_a(t[0]), p, in.a), in.of_b(b));
+          if (t[1]) dx = plus(dx, mul(p, in.of_b(t[1])));
+          dx = in.of_x(dx);
           Tensor dr;
           if (c.out(1).numel()) {
             Tensor rest = mul(a, x) - b, moved = t[0] ? mul(t[0], x) : Tensor();

@@ -1,0 +1,30 @@
+"""Every solver agrees with fifty digits: its value, first and second derivatives, by each mode."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from . import of_linalg, of_optimize
+from .references import Case, check
+
+ROOMS = {
+    "optimize": of_optimize,
+    "linalg": of_linalg,
+}
+
+
+@pytest.mark.parametrize("case", [case for room in ROOMS.values() for case in room.CASES], ids=str)
+def test_derivatives_have_the_digits_that_a_solver_promises(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_a_case_of_each_size(room: str) -> None:
+    table = ROOMS[room]
+    public = set(importlib.import_module(f"adjoint.{room}").__all__)
+    wanted = public - set(table.NOT_SOLVERS)
+    assert set(table.NOT_SOLVERS) <= public, "a name that is gone"
+    for scaled in (False, True):
+        assert wanted == {case.solver for case in table.CASES if case.scaled is scaled}, scaled
