@@ -11,6 +11,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor, _is_recording
+from adjoint._plain import refuse_structures
 from adjoint._progress import CallsBar
 from adjoint._samples import is_batched, largest_value, must_hold
 from adjoint.func import vmap
@@ -53,7 +54,7 @@ _GAUSS = (
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of samples along an axis by the trapezoidal rule."""
-    y, x = _samples(y), None if x is None else _samples(x)
+    y, x = _samples("trapezoid", y), None if x is None else _samples("trapezoid", x)
     made: Tensor = ad.trapezoid(y, dx=dx, dim=axis) if x is None else ad.trapezoid(y, x, dim=axis)
     return made
 
@@ -66,7 +67,10 @@ def cumulative_trapezoid(
     initial: float | None = None,
 ) -> Tensor:
     """The integral from the first sample to each; ``initial=0`` puts a zero in front."""
-    y, x = _samples(y), None if x is None else _samples(x)
+    y, x = (
+        _samples("cumulative_trapezoid", y),
+        None if x is None else _samples("cumulative_trapezoid", x),
+    )
     made: Tensor
     if x is None:
         made = ad.cumulative_trapezoid(y, dx=dx, dim=axis)
@@ -81,7 +85,7 @@ def simpson(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     With an even number of samples the last interval is that of the parabola through the last three,
     as SciPy has it.
     """
-    y = _samples(y)
+    y = _samples("simpson", y)
     made = cumulative_simpson(y, x, dx, axis)
     return made.select(axis, made.shape[axis] - 1) if made.shape[axis] else y.sum(axis)
 
@@ -94,7 +98,7 @@ def cumulative_simpson(
     initial: float | None = None,
 ) -> Tensor:
     """The integral from the first sample to each, by parabolas: exact for cubics at even places."""
-    y = _samples(y).movedim(axis, -1)
+    y = _samples("cumulative_simpson", y).movedim(axis, -1)
     n = y.shape[-1]
     h = ad.full((max(n - 1, 0),), float(dx), dtype=y.dtype) if x is None else _spacing(x, y, axis)
     if n < 3:
@@ -111,8 +115,9 @@ def cumulative_simpson(
     return _with_initial(pieces.cumsum(-1).movedim(-1, axis), axis, initial)
 
 
-def _samples(given: Any) -> Tensor:
+def _samples(name: str, given: Any) -> Tensor:
     """Samples as a tensor of floating-point numbers; Python's and NumPy's are float64."""
+    refuse_structures(name, given)
     if isinstance(given, (list, tuple)) and any(isinstance(t, Tensor) for t in given):
         given = ad.stack([ad.as_tensor(t, dtype=ad.float64) for t in given])
     made = given if isinstance(given, Tensor) else ad.as_tensor(np.asarray(given))
@@ -120,7 +125,7 @@ def _samples(given: Any) -> Tensor:
 
 
 def _spacing(x: Tensor, y: Tensor, axis: int) -> Tensor:
-    x = _samples(x).to(y.dtype)
+    x = _samples("cumulative_simpson", x).to(y.dtype)
     return (x if x.ndim == 1 else x.movedim(axis, -1)).diff(dim=-1)
 
 
@@ -295,7 +300,7 @@ def _edges(a: Any, b: Any, low: Tensor, high: Tensor, points: Any) -> Tensor:
             "quad(): points are for finite ends\n  fix: split the integral: one part with points, "
             "and one to infinity"
         )
-    at = _samples(points).to(low.dtype).reshape(-1)
+    at = _samples("quad", points).to(low.dtype).reshape(-1)
     if not (_is_recording() or is_batched(at, ends)):
         first, last = sorted(ends.tolist())
         known = {place: k for k, place in enumerate(at.tolist()) if not place <= first}

@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._plain import refuse_structures
 from adjoint._tensor.creation import as_tensor
 
 __all__ = ["solve_banded", "solveh_banded"]
@@ -133,6 +134,7 @@ def _pair(l_and_u: Any) -> tuple[int, int]:
 
 
 def _of_one_dtype(ab: Any, b: Any) -> tuple[Tensor, Tensor]:
+    refuse_structures("solve_banded", ab, b)
     ab, b = (t if isinstance(t, Tensor) else as_tensor(t) for t in (ab, b))
     if ab.dtype == b.dtype and (ab.is_floating_point() or ab.is_complex()):
         return ab, b

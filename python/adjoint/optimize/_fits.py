@@ -9,6 +9,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor, _host_call, _is_recording, _own_memory
+from adjoint._plain import refuse_structures
 from adjoint._samples import batch_of, is_batched, must_hold
 from adjoint.func import jacfwd
 
@@ -71,6 +72,7 @@ def curve_fit(
                 f"curve_fit(): {what} must be a tensor, an array or numbers, got "
                 f"{type(data).__name__}\n  fix: give a tensor; xdata may be a tuple of several"
             )
+    refuse_structures("curve_fit", ydata, () if p0 is None else p0)
     ydata = ad.as_tensor(ydata)
     if not ydata.numel():
         raise ValueError("curve_fit(): `ydata` must not be empty!")
@@ -127,6 +129,7 @@ def nnls(A: Any, b: Any, *, maxiter: int | None = None, atol: Any = None) -> tup
     >>> ad.optimize.nnls(A, ad.tensor([1.0, 0.5], dtype=ad.float64))[0]
     tensor([0.7500, 0.0000], dtype=torch.float64)
     """
+    refuse_structures("nnls", A, b)
     found = lsq_linear(A, b, (0.0, math.inf))
     return found.x, ad.linalg.vector_norm(found.fun)
 
@@ -148,6 +151,7 @@ def lsq_linear(
     OptimizeResult
         ``x``, ``fun`` (the residuals), ``cost``, ``active``, ``nit``, ``success``, ``message``.
     """
+    refuse_structures("lsq_linear", A, b)
     A, b = ad.as_tensor(A), ad.as_tensor(b)
     dtype = ad.promote_types(A.dtype, b.dtype)
     A, b = A.to(dtype), b.to(dtype)

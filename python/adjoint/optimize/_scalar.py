@@ -8,6 +8,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._plain import refuse_structures
 from adjoint._progress import CallsBar
 from adjoint._samples import Arrays, batch_of, everywhere, is_batched, largest, somewhere
 from adjoint.func import grad, jacfwd
@@ -86,6 +87,7 @@ def root_scalar(
         raise ValueError(
             f"root_scalar(): method {method!r} needs {'a bracket' if by_bracket else 'x0'}"
         )
+    refuse_structures("root_scalar", bracket if by_bracket else x0)
     unknowns = Unknowns(_float(bracket[0] if by_bracket else x0), "root_scalar")
     residual = unknowns.function(f, as_arguments(args), "the value of f")
     if by_bracket:
@@ -212,6 +214,7 @@ def minimize_scalar(
     tensor(0.5000, dtype=torch.float64)
     """
     arguments = as_arguments(args)
+    refuse_structures("minimize_scalar", bracket or (), bounds or ())
     unknowns = Unknowns(0.0, "minimize_scalar")
 
     def objective(v: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._plain import refuse_structures
 
 __all__ = ["as_float", "convolve", "correlate", "fftconvolve"]
 
@@ -14,25 +15,16 @@ _DIRECT = 1 << 12  # products for each element up to which the sums are computed
 _CONVOLUTIONS = (None, "conv1d", "conv2d", "conv3d")
 
 
-def as_float(x: Any) -> Tensor:
-    """A tensor of floating-point or complex numbers."""
+def as_float(x: Any, name: str) -> Tensor:
+    """A tensor of floating-point or complex numbers, for a function of that name."""
+    refuse_structures(name, x)
     given: Tensor = ad.as_tensor(x)
     is_float = given.is_floating_point() or given.is_complex()
     return given if is_float else given.to(ad.float64)
 
 
-def refuse_structures(name: str, *things: Any) -> None:
-    """Raise for what is not a signal."""
-    for thing in things:
-        if isinstance(thing, (dict, set, str)) or thing is None:
-            raise TypeError(
-                f"{name}(): expected a tensor, an array or numbers, got {type(thing).__name__}"
-            )
-
-
 def _pair(in1: Any, in2: Any, name: str) -> tuple[Tensor, Tensor]:
-    refuse_structures(name, in1, in2)
-    a, b = as_float(in1), as_float(in2)
+    a, b = as_float(in1, name), as_float(in2, name)
     if a.ndim != b.ndim:
         raise ValueError(
             f"{name}(): in1 and in2 should have the same number of axes, got {a.ndim} and {b.ndim}"

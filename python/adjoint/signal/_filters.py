@@ -13,7 +13,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import must_hold
+from adjoint._samples import is_batched, must_hold
 
 from ._convolution import as_float
 
@@ -38,7 +38,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> ad.signal.lfilter([1.0], [1.0, -0.5], ad.tensor([1.0, 0.0, 0.0, 0.0], dtype=ad.float64))
     tensor([1.0000, 0.5000, 0.2500, 0.1250], dtype=torch.float64)
     """
-    b, a, x = as_float(b), as_float(a), as_float(x)
+    b, a, x = as_float(b, "lfilter"), as_float(a, "lfilter"), as_float(x, "lfilter")
     if b.ndim != 1 or a.ndim != 1 or not b.numel() or not a.numel():
         raise ValueError(
             f"lfilter(): coefficients are vectors, got shapes {list(b.shape)} and {list(a.shape)}"
@@ -99,7 +99,7 @@ def _resized(state: Tensor, n: int) -> Tensor:
 
 
 def _state(zi: Any, order: int, shape: Any, axis: int, x: Tensor, dtype: Any) -> Tensor:
-    zi = as_float(zi).to(dtype)
+    zi = as_float(zi, "lfilter").to(dtype)
     if zi.ndim == 1 and x.ndim > 1:
         zi = zi.reshape(order, *[1] * (x.ndim - 1)) if zi.numel() == order else zi
     elif zi.ndim == x.ndim:
@@ -119,7 +119,7 @@ def _no_scale(holds: Tensor) -> Exception:
 
 def lfilter_zi(b: Any, a: Any) -> Tensor:
     """The state at which a constant signal of one has a constant output."""
-    b, a = as_float(b), as_float(a)
+    b, a = as_float(b, "lfilter_zi"), as_float(a, "lfilter_zi")
     n = max(b.numel(), a.numel())
     b, a = (_padded(t / a[0], n) for t in (b, a))
     if n == 1:
@@ -145,7 +145,7 @@ def filtfilt(
     padlen: int | None = None,
 ) -> Tensor:
     """Filter forward, then backward: no phase is left. SciPy's arguments, its method ``"pad"``."""
-    b, a, x = as_float(b), as_float(a), as_float(x)
+    b, a, x = as_float(b, "filtfilt"), as_float(a, "filtfilt"), as_float(x, "filtfilt")
     n = 3 * max(a.numel(), b.numel()) if padlen is None else padlen
     rows = x.movedim(axis, -1)
     extended = _extended(rows, 0 if padtype is None else n, padtype, "filtfilt")
@@ -181,7 +181,7 @@ def _extended(rows: Tensor, n: int, kind: str | None, name: str) -> Tensor:
 
 
 def _sections(sos: Any, name: str) -> Tensor:
-    rows = as_float(sos)
+    rows = as_float(sos, name)
     if rows.ndim != 2 or rows.shape[1] != 6:
         raise ValueError(f"{name}(): sos must have the shape (sections, 6), got {list(rows.shape)}")
     return rows
@@ -192,13 +192,13 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
     ``zi`` has the shape ``(sections, ..., 2, ...)``; the result is ``(y, zf)`` then.
     """
-    sos, y = _sections(sos, "sosfilt"), as_float(x)
+    sos, y = _sections(sos, "sosfilt"), as_float(x, "sosfilt")
     ends = []
     for k, section in enumerate(sos):
         if zi is None:
             y = lfilter(section[:3], section[3:], y, axis)
         else:
-            y, end = lfilter(section[:3], section[3:], y, axis, as_float(zi)[k])
+            y, end = lfilter(section[:3], section[3:], y, axis, as_float(zi, "sosfilt")[k])
             ends.append(end)
     return y if zi is None else (y, ad.stack(ends))
 
@@ -214,15 +214,24 @@ def sosfilt_zi(sos: Any) -> Tensor:
     return ad.stack(states)
 
 
+def _usual_padding(sos: Tensor) -> int:
+    """How many samples SciPy adds to both ends, which coefficients that are zero tell."""
+    if is_batched(sos):
+        raise ValueError(
+            "sosfiltfilt(): how much is added to a signal depends on which coefficients are zero, "
+            "and samples of vmap may differ in that\n  fix: give padlen="
+        )
+    taps = 2 * sos.shape[0] + 1
+    taps -= min(int((sos[:, 2] == 0).sum()), int((sos[:, 5] == 0).sum()))
+    return 3 * taps
+
+
 def sosfiltfilt(
     sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None
 ) -> Tensor:
     """Filter forward and backward by sections of second order; see `filtfilt`."""
-    sos, x = _sections(sos, "sosfiltfilt"), as_float(x)
-    taps = 2 * sos.shape[0] + 1
-    taps -= min(int((sos[:, 2] == 0).sum()), int((sos[:, 5] == 0).sum()))
-    pad = 3 * taps if padlen is None else padlen
-    pad = 0 if padtype is None else pad
+    sos, x = _sections(sos, "sosfiltfilt"), as_float(x, "sosfiltfilt")
+    pad = 0 if padtype is None else _usual_padding(sos) if padlen is None else padlen
     rows = x.movedim(axis, -1)
     extended = _extended(rows, pad, padtype, "sosfiltfilt")
     zi = sosfilt_zi(sos)

@@ -60,7 +60,7 @@ def savgol_filter(
     tensor([1.6571, 3.1714, 3.5429, 2.8571, 0.6571, 0.1714, 1.0000, 4.0000, 9.0000],
            dtype=torch.float64)
     """
-    x = as_float(x)
+    x = as_float(x, "savgol_filter")
     n = x.shape[axis]
     if mode not in ("interp", "mirror", "nearest", "constant", "wrap"):
         raise ValueError(
@@ -110,7 +110,7 @@ def _extended(rows: Tensor, half: int, mode: str, cval: float) -> Tensor:
 
 def detrend(x: Any, axis: int = -1, type: str = "linear") -> Tensor:
     """A signal without its mean (``"constant"``) or without the line through it (``"linear"``)."""
-    x = as_float(x)
+    x = as_float(x, "detrend")
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError(f"detrend(): type is 'linear' or 'constant', got {type!r}")
     rows: Tensor = x.movedim(axis, -1)

@@ -6,6 +6,8 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._plain import refuse_structures
+from adjoint._samples import must_hold
 
 from . import windows
 from ._convolution import as_float
@@ -29,7 +31,7 @@ def get_window(window: Any, Nx: int, fftbins: bool = True, dtype: Any = None) ->
     """
     dtype = dtype or ad.float64
     if isinstance(window, (Tensor, list)) or hasattr(window, "__array__"):
-        made = as_float(window).to(dtype)
+        made = as_float(window, "get_window").to(dtype)
         if made.shape != (Nx,):
             raise ValueError(f"a window of {Nx} samples was expected, got {list(made.shape)}")
         return made
@@ -58,7 +60,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Tensor:
     >>> ad.signal.hilbert(ad.cos(2 * ad.pi * t)).abs().round(decimals=6)
     tensor([1., 1., 1., 1., 1., 1., 1., 1.], dtype=torch.float64)
     """
-    x = as_float(x)
+    x = as_float(x, "hilbert")
     if x.is_complex():
         raise ValueError("hilbert(): x must be real")
     n = x.shape[axis] if N is None else N
@@ -73,7 +75,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Tensor:
 
 def resample(x: Any, num: int, axis: int = 0) -> Tensor:
     """A periodic signal at ``num`` samples in place of those it has, by its Fourier series."""
-    x = as_float(x)
+    x = as_float(x, "resample")
     rows = x.movedim(axis, -1)
     n = rows.shape[-1]
     if num < 1 or n < 1:
@@ -152,7 +154,7 @@ def stft(
     f, t, Zxx
         Frequencies, times, and the transform with frequencies and times as the last two axes.
     """
-    x = as_float(x)
+    x = as_float(x, "stft")
     rows = x.movedim(axis, -1)
     frames = _Frames(window, nperseg, noverlap, nfft, rows.shape[-1])
     if boundary is not None and boundary != "zeros":
@@ -187,6 +189,7 @@ def istft(
     t, x
         Times, and the signal.
     """
+    refuse_structures("istft", Zxx)
     Zxx = ad.as_tensor(Zxx)
     fft = 2 * (Zxx.shape[-2] - 1) if nfft is None else nfft
     size = fft if nperseg is None else nperseg
@@ -202,11 +205,14 @@ def istft(
     norm = weights.new_zeros(length).index_add(0, place, (weights**2).repeat(count))
     inner = slice(size // 2, length - size // 2) if boundary else slice(None)
     total, norm = total[..., inner], norm[inner]
-    if bool((norm <= 1e-10).any()):
-        raise ValueError(
+
+    def gap(_: Tensor) -> ValueError:
+        return ValueError(
             f"istft(): a window of {size} samples with an overlap of {frames.overlap} leaves some "
             "samples out\n  fix: use more overlap, or a window that is not zero at its ends"
         )
+
+    must_hold(norm.detach() > 1e-10, gap)
     made = total / norm
     return ad.arange(made.shape[-1], dtype=made.dtype) / fs, made
 
@@ -229,7 +235,7 @@ def welch(
     f, Pxx
         Frequencies, and the spectrum.
     """
-    x = as_float(x)
+    x = as_float(x, "welch")
     if x.is_complex():
         raise ValueError("welch(): x must be real")
     rows = x.movedim(axis, -1)
@@ -261,5 +267,5 @@ def periodogram(
     axis: int = -1,
 ) -> tuple[Tensor, Tensor]:
     """The power spectrum of a signal as a whole, one-sided; see `welch`."""
-    n = as_float(x).shape[axis]
+    n = as_float(x, "periodogram").shape[axis]
     return welch(x, fs, window, n, 0, max(nfft or n, n), detrend, scaling, axis)

@@ -88,12 +88,11 @@ def eigsh(
     tensor([1., 0., 0., 0.], dtype=torch.float64)
     """
     options = {"sigma": sigma, "which": which, "ncv": ncv, "maxiter": maxiter, "tol": tol}
-    options |= {"v0": _array(v0)}
 
     def find(a: Any, m: Any) -> tuple[Any, Any]:
         linalg = _scipy_linalg()
         try:
-            w, v = linalg.eigsh(a, k, M=m, mode=mode, **options)
+            w, v = linalg.eigsh(a, k, M=m, mode=mode, v0=_start(v0, a), **options)
         except linalg.ArpackNoConvergence as error:
             raise _lost("eigsh", error, k) from None
         order = np.argsort(w)
@@ -121,12 +120,11 @@ def eigs(
     ``"LM"``, ``"SM"``, ``"LR"``, ``"SR"``, ``"LI"``, ``"SI"``.
     """
     options = {"sigma": sigma, "which": which, "ncv": ncv, "maxiter": maxiter, "tol": tol}
-    options |= {"v0": _array(v0)}
 
     def find(a: Any, m: Any) -> tuple[Any, Any]:
         linalg = _scipy_linalg()
         try:
-            w, v = linalg.eigs(a, k, M=m, **options)
+            w, v = linalg.eigs(a, k, M=m, v0=_start(v0, a), **options)
         except linalg.ArpackNoConvergence as error:
             raise _lost("eigs", error, k) from None
         return w.astype(complex), v.astype(complex)
@@ -207,7 +205,7 @@ def svds(
     """
     matrix = as_sparse_matrix(A, "svds")
     n, m = matrix.shape
-    options = {"ncv": ncv, "tol": tol, "which": which, "v0": _array(v0), "maxiter": maxiter}
+    options = {"ncv": ncv, "tol": tol, "which": which, "maxiter": maxiter}
     turned = matrix.H
     rows = np.concatenate([matrix.places.rows_array, turned.places.rows_array + n])
     columns = np.concatenate([matrix.places.columns_array + n, turned.places.columns_array])
@@ -215,7 +213,8 @@ def svds(
     both = coo_array((values, (rows, columns)), (n + m, n + m))
 
     def find(a: Any, _: Any) -> tuple[Any, Any]:
-        u, s, vh = _scipy_linalg().svds(a[:n, n:], k, **options)
+        block = a[:n, n:]
+        u, s, vh = _scipy_linalg().svds(block, k, v0=_start(v0, block), **options)
         order = np.argsort(s)
         v = np.concatenate([u, vh.conj().T]) / np.sqrt(2)
         return s[order], v[:, order]
@@ -356,6 +355,13 @@ def _matrix(A: Any, name: str) -> SparseMatrix:
 
 def _array(v: Any) -> Any:
     return v.detach().numpy() if isinstance(v, Tensor) else None if v is None else np.asarray(v)
+
+
+def _start(v0: Any, a: Any) -> Any:
+    """Where a search begins: the same in every call, where SciPy would draw numbers."""
+    if v0 is not None:
+        return _array(v0)
+    return np.random.default_rng(0).standard_normal(min(a.shape)).astype(a.dtype)
 
 
 def _scipy_linalg() -> Any:
