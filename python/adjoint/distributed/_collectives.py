@@ -26,7 +26,7 @@ from adjoint.distributed._memory import (
     spread,
     writable,
 )
-from adjoint.distributed._reduce_op import ReduceOp
+from adjoint.distributed._reduce_op import ReduceOp, checked_op
 from adjoint.distributed._types import datatype, number, operation
 from adjoint.distributed._work import Work
 from adjoint.distributed._world import group_of, root_of
@@ -83,7 +83,7 @@ def all_reduce(
 def _reduced_in_place(
     name: str, tensor: Tensor, op: Any, group: ProcessGroup, async_op: bool, *root: int
 ) -> Work | None:
-    op = ReduceOp(op)
+    op = checked_op(op)
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
@@ -132,7 +132,10 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Reduce the tensors of all ranks to one, which rank `dst` gets in place of its own."""
+    """Reduce the tensors of all ranks to one, which rank `dst` gets in place of its own.
+
+    The tensors of the other ranks stay as they are; in PyTorch they hold parts of sums after this.
+    """
     check_tensor(tensor)
     which = group_of(group)
     if which is None:
@@ -140,7 +143,7 @@ def reduce(
     root = root_of(which, dst, group_dst, "dst")
     if which.rank() == root:
         return _reduced_in_place("Reduce", tensor, op, which, async_op, root)
-    op = ReduceOp(op)
+    op = checked_op(op)
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
     memory = readable(tensor)
     words = [(at, 0, count, kind, how, root) for at, count in _reduced_pieces(memory)]

@@ -22,7 +22,7 @@ from adjoint.distributed._memory import (
     spread,
     writable,
 )
-from adjoint.distributed._reduce_op import ReduceOp
+from adjoint.distributed._reduce_op import ReduceOp, checked_op
 from adjoint.distributed._types import datatype, operation
 from adjoint.distributed._work import Work
 from adjoint.distributed._world import group_of, root_of
@@ -74,7 +74,7 @@ def all_gather(
     _check_parts(tensor_list, "tensor_list", which.size(), tensor.dtype)
     sizes = [part.numel() for part in tensor_list]
     if sizes[which.rank()] != tensor.numel():
-        raise ValueError(
+        raise RuntimeError(
             f"tensor has {tensor.numel()} elements, its place in tensor_list {sizes[which.rank()]}"
         )
     kind, source = datatype(tensor.dtype), readable(tensor)
@@ -116,7 +116,7 @@ def _check_whole(whole: Tensor, part: Tensor, ranks: int, one: str, other: str) 
     if whole.dtype != part.dtype:
         raise TypeError(f"{one} tensor is {whole.dtype}, {other} tensor {part.dtype}")
     if whole.numel() != part.numel() * ranks:
-        raise ValueError(
+        raise RuntimeError(
             f"{one} tensor size must be equal to world_size times {other} tensor size: "
             f"{list(whole.shape)}, {list(part.shape)} and {ranks} ranks"
         )
@@ -164,7 +164,7 @@ def reduce_scatter(
 def _reduce_scatter(
     output: Tensor, flat: Tensor, sizes: list[int], op: Any, group: ProcessGroup, async_op: bool
 ) -> Work | None:
-    op = ReduceOp(op)
+    op = checked_op(op)
     kind, how = datatype(output.dtype), operation(op, output.dtype)
     into = writable(output, read=False)
     source = _apart(readable(flat), into)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ReduceOp"]
+__all__ = ["ReduceOp", "checked_op"]
 
 
 class ReduceOp(enum.Enum):
@@ -25,13 +25,12 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
     UNUSED = 9
 
-    @classmethod
-    def _missing_(cls, value: object) -> ReduceOp | None:
-        return (
-            cls[value.upper()]
-            if isinstance(value, str) and value.upper() in cls.__members__
-            else None
-        )
+
+def checked_op(op: object) -> ReduceOp:
+    """`op`, if it is one."""
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"op must be a ReduceOp, such as ReduceOp.SUM, not {op!r}")
+    return op
 
 
 ReduceOp.__module__ = "adjoint.distributed"

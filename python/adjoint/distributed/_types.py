@@ -71,7 +71,7 @@ def operation(op: ReduceOp, dtype: ad.dtype) -> int:
         raise NotImplementedError(f"ReduceOp.{op.name} is not there; fix: scale, then ReduceOp.SUM")
     floating = dtype.is_floating_point or dtype.is_complex
     if op in _BITWISE and floating:
-        raise ValueError(
+        raise RuntimeError(
             f"Cannot use ReduceOp.{op.name} with {dtype}: it is for integers and bools"
         )
     if dtype.is_complex and op in (ReduceOp.MIN, ReduceOp.MAX):

@@ -214,12 +214,18 @@ def root_of(given: ProcessGroup, root: int | None, group_root: int | None, name:
     if root is not None and group_root is not None:
         raise ValueError(f"Can't specify both {name} and group_{name}.")
     if group_root is not None:
-        if not 0 <= group_root < given.size():
-            raise ValueError(f"group_{name} is {group_root}, of {given.size()} ranks")
-        return group_root
+        return _checked_rank(group_root, given.size(), f"group_{name}")
     if root is None:
         raise ValueError(f"Must specify {name} or group_{name}.")
+    if given is _groups[0]:
+        return _checked_rank(root, given.size(), name)
     return get_group_rank(given, root)
+
+
+def _checked_rank(rank: int, size: int, name: str) -> int:
+    if not 0 <= rank < size:  # RuntimeError, as of gloo
+        raise RuntimeError(f"{name} is {rank}, but ranks are 0 to {size - 1}")
+    return rank
 
 
 def destroy_process_group(group: Any = None) -> None:

@@ -368,6 +368,17 @@ void TileBuilder::emit(int step) {
   }
 }
 
+// Memory that no loop reads, since all read it converted, has no tile: to fill one before the tiles
+// would be to fill another's.
+void TileBuilder::leave_unread() {
+  using Way = TileLoops::Way;
+  for (const Made& m : values_) {
+    if (m.kind != Made::Memory || m.ready) continue;
+    Way& way = made_->places[m.place].way;
+    if (way == Way::Repeated || way == Way::Again) way = Way::Moved;
+  }
+}
+
 // A result may be written over an operand of the same geometry that is read no later than the
 // result is made.
 void TileBuilder::find_takeovers() {
@@ -455,6 +466,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   find_once();
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
+  leave_unread();
   f.once = static_cast<size_t>(once_);
   spare_moves();
   for (const TileLoops::Place& p : f.places) f.indexed |= p.way == TileLoops::Way::Row;

@@ -217,6 +217,7 @@ class TileBuilder {
   void place_result(int value, std::span<const int> operands, int step);
   TileLoops::Argument argument(int value);
   void emit(int step);
+  void leave_unread();
   void find_takeovers();
   void sort_pointers();
 

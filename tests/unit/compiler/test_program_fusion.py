@@ -406,6 +406,18 @@ def test_numbers_of_a_narrow_dtype_are_widened(wanted: ad.dtype) -> None:
     check(f, lambda s: [uniform(s, 7).to(wanted)])
 
 
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (70, 30), (20000,)])
+@pytest.mark.parametrize("dtype", [ad.float16, ad.bfloat16, ad.int64, ad.bool])
+def test_a_copy_that_is_only_read_converted_fills_no_tile(
+    dtype: ad.dtype, shape: tuple[int, ...]
+) -> None:
+    def make(seed: int) -> list[ad.Tensor]:
+        row = uniform(seed, shape[-1]) * 3
+        return [row[:1].to(dtype).expand(shape), row.to(dtype).expand(shape)]
+
+    check(lambda x, y: [x.sin(), x.clone().sin(), y.exp(), y.clone().exp()], make)
+
+
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_random_programs_give_what_eager_gives(

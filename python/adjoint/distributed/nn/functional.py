@@ -13,7 +13,7 @@ import adjoint as ad
 from adjoint import Tensor
 from adjoint import distributed as dist
 from adjoint.autograd import Function
-from adjoint.distributed._reduce_op import ReduceOp
+from adjoint.distributed._reduce_op import ReduceOp, checked_op
 
 __all__ = [
     "all_gather",
@@ -54,7 +54,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """The sum (or another reduction) over ranks, on all of them."""
-    result: Tensor = _AllReduce.apply(ReduceOp(op), group, tensor)
+    result: Tensor = _AllReduce.apply(checked_op(op), group, tensor)
     return result
 
 
@@ -68,7 +68,7 @@ def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
     """The sum over ranks of tensor i, on rank i; `output` says its shape."""
-    result: Tensor = _ReduceScatter.apply(ReduceOp(op), group, output, *input_list)
+    result: Tensor = _ReduceScatter.apply(checked_op(op), group, output, *input_list)
     return result
 
 
@@ -125,7 +125,7 @@ class _Reduce(Function):
 
 
 def _require_sum(op: Any, name: str) -> None:
-    if ReduceOp(op) is not ReduceOp.SUM:
+    if checked_op(op) is not ReduceOp.SUM:
         raise NotImplementedError(f"the derivative of {name} by {op}; fix: ReduceOp.SUM")
 
 
