@@ -75,6 +75,16 @@ def test_samples_are_single_calls(name):
     assert_near(ad.vmap(slope)(rows), ad.stack([slope(a) for a in rows]), 100 * solver.close)
 
 
+@pytest.mark.parametrize("name", [n for n in names("vmap") if n in names("jvp")])
+def test_tangents_of_samples_are_those_of_single_calls(name):
+    solver, rows = SOLVERS[name], ad.stack(points())
+    wanted = ad.stack([ad.func.jacfwd(solver.of)(a) for a in rows])
+    assert_near(ad.vmap(ad.func.jacfwd(solver.of))(rows), wanted, 100 * solver.close)
+    moved = ad.func.jvp(ad.vmap(solver.of), (rows,), (rows,))[1]
+    along = ad.stack([(w * a).sum(-1) for w, a in zip(wanted, rows, strict=True)])
+    assert_near(moved, along, 100 * solver.close)
+
+
 @pytest.mark.parametrize("name", names("compile"))
 def test_programs_have_the_bits_of_eager_calls(name):
     solver = SOLVERS[name]

@@ -10,7 +10,7 @@ from adjoint._colouring import Pattern
 from adjoint._core import Tensor
 from adjoint.func import jacfwd, jvp, vmap
 
-__all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
+__all__ = ["Held", "Slope", "System", "columns_by_groups", "sparse_columns"]
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 
@@ -113,6 +113,39 @@ class _Values(System):
 
     def by_time(self, t: Tensor, y: Tensor) -> Tensor:
         return self._of.by_time(t, y).detach()
+
+
+class Held(System):
+    """A system whose state stays what it is for those samples of a `vmap` that are done.
+
+    Their slope is asked for at ``(t, y)`` alone, where it is finite, and not used. With a singular
+    mass matrix the equations without derivatives hold the state.
+    """
+
+    def __init__(self, of: System, done: Tensor, t: Tensor, y: Tensor) -> None:
+        self._of, self._done, self._t, self._y = of, done, t, y
+        self._beside: Tensor | None = None
+        if of.mass is not None:
+            mass = of.mass.detach()
+            self._beside = mass @ ad.linalg.pinv(mass) - ad.eye(mass.shape[0], dtype=mass.dtype)
+
+        def slope(s: Tensor, v: Tensor) -> Tensor:
+            at, state = self._where(s, v)
+            still = ad.zeros_like(v) if self._beside is None else self._beside @ (v - y)
+            return ad.where(done, still, of.slope(at, state))
+
+        super().__init__(slope, of.mass)
+
+    def _where(self, t: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return ad.where(self._done, self._t, t), ad.where(self._done, self._y, y)
+
+    def matrix(self, t: Tensor, y: Tensor) -> Tensor:
+        moving = self._of.matrix(*self._where(t, y))
+        still = ad.zeros_like(moving) if self._beside is None else self._beside
+        return ad.where(self._done, still, moving)
+
+    def by_time(self, t: Tensor, y: Tensor) -> Tensor:
+        return ad.where(self._done, 0.0, self._of.by_time(*self._where(t, y)))
 
 
 def columns_by_groups(
