@@ -32,12 +32,11 @@ def crossing(f: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
         return bracketed & (f_high != 0) & (high - low > least)
 
     def narrowed(low: Tensor, high: Tensor, f_low: Tensor, f_high: Tensor) -> _State:
-        goes_on = unfinished(low, high, f_low, f_high)
         middle = (low + high) / 2
         secant = high - f_high * (high - low) / (f_high - f_low)
         guess = ad.where((low < secant) & (secant < high), secant, middle)
         for s in (guess, middle):
-            inside = goes_on & (low < s) & (s < high)
+            inside = unfinished(low, high, f_low, f_high) & (low < s) & (s < high)
             value = f(ad.where(inside, s, high))
             # A zero counts as the end: nothing is left to narrow then.
             behind = (value == 0) | ((value > 0) == (f_high > 0))

@@ -21,8 +21,9 @@ from ._gradients import choose, inputs_of
 from ._methods import Method, explicit_method
 from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
-from ._recorded import can_be_recorded, solved_in_recording
-from ._result import as_trees, result
+from ._recorded import Recorded, can_be_recorded
+from ._recorded_result import recorded_result
+from ._result import result
 from ._rosenbrock import Rodas3, Rodas5P
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
@@ -153,28 +154,32 @@ def solve_ivp(
     options = {"memory": memory, "snapshots": snapshots}
     problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
     chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    if can_be_recorded(
-        problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")
-    ):
-        return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
-    if not everywhere(ad.isfinite(flat.detach())):
-        raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
-    check_start(system, begin, flat)
-    plan = planned(problem, begin, end, flat, watcher)
-    leaves, spec = _tree.flatten(arguments)
-    given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
-    inputs = inputs_of(problem, begin, flat, given)
-    way = choose(gradient, problem, plan, inputs, flat, watcher is not None, options)
-    path: Path
-    if way.name == "discrete":
-        path = followed(problem, plan, begin, end, flat, way.options)
-    else:
-        chosen.between = True
-        if way.name == "continuous":
-            path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+
+    def eager() -> OdeResult:
+        if not everywhere(ad.isfinite(flat.detach())):
+            raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
+        check_start(system, begin, flat)
+        plan = planned(problem, begin, end, flat, watcher)
+        leaves, spec = _tree.flatten(arguments)
+        given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
+        inputs = inputs_of(problem, begin, flat, given)
+        way = choose(gradient, problem, plan, inputs, flat, watcher is not None, options)
+        path: Path
+        if way.name == "discrete":
+            path = followed(problem, plan, begin, end, flat, way.options)
         else:
-            path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
-    return result(path, plan, unknowns, watcher, max_events, t_eval, dense_output, chosen, way)
+            chosen.between = True
+            if way.name == "continuous":
+                path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+            else:
+                path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
+        return result(path, plan, unknowns, watcher, max_events, t_eval, dense_output, chosen, way)
+
+    if not can_be_recorded(t_eval, watcher, max_events, dense_output, gradient):
+        return eager()
+    at = ad.as_tensor([] if t_eval is None else t_eval, dtype=flat.dtype).reshape(-1)
+    inside = Recorded(problem, begin, end, flat, at, options, watcher, max_events, dense_output)
+    return recorded_result(inside, begin, end, unknowns, t_eval is None, dense_output, eager)
 
 
 def odeint(
@@ -335,30 +340,3 @@ def _system(
 
     groups, pattern = (None, None) if jac_sparsity is None else sparse_columns(jac_sparsity)
     return System(slope, mass, matrix, groups, pattern)
-
-
-def _recorded(
-    problem: Problem,
-    begin: Tensor,
-    end: Tensor,
-    y: Tensor,
-    t_eval: Any,
-    unknowns: Unknowns,
-    options: dict[str, Any],
-) -> OdeResult:
-    times = ad.as_tensor(t_eval, dtype=y.dtype).reshape(-1)
-    states, count = solved_in_recording(problem, begin, end, y, times, options)
-    return OdeResult(
-        t=times,
-        y=as_trees(states, unknowns),
-        sol=None,
-        t_events=None,
-        y_events=None,
-        nsteps=count,
-        status=0,
-        message="the end of the interval was reached",
-        success=True,
-        method=problem.method.name,
-        gradient="discrete",
-        gradient_reason="inside a recording the steps are what there is",
-    )

@@ -233,3 +233,20 @@ def test_what_is_wrong_with_one_sample_is_said():
         ad.vmap(lambda k: falls(k, undefined).y)(k)
     with pytest.raises(optimize.ConvergenceError, match=r"the event .* was not met"):
         ad.vmap(lambda k: falls(k, lambda t, y: y[0] - 0.5).event())(k)
+
+
+def test_random_curves_are_crossed_where_they_are_zero():
+    numbers = ad.Generator().manual_seed(3)
+    for trial in range(40):
+        c = ad.rand(4, generator=numbers, **DOUBLE) - 0.5
+
+        def height(t, y, c=c):
+            return c[0] + c[1] * t + c[2] * t**2 + c[3] * ad.sin(5 * t)
+
+        found = integrate.solve_ivp(
+            lambda t, y: ad.cos(t)[None], (0, 3), [0.0], events=height, max_step=0.05
+        ).t_events[0]
+        at = ad.linspace(0, 3, 3001, **DOUBLE)
+        signs = height(at, None) > 0
+        assert len(found) == int((signs[1:] != signs[:-1]).sum()), trial
+        assert not len(found) or float(height(found, None).abs().max()) < 1e-14, trial
