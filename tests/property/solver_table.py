@@ -222,7 +222,7 @@ def bending(x: Any, y: Any, a: Any) -> Any:
     return ad.stack([y[1], a[0] * y[0] + 0.2 * y[0] ** 3])
 
 
-def of_bending(a: Any) -> Any:
+def of_bending(a: Any, **options: Any) -> Any:
     mesh = ad.linspace(0, 1, 9, **DOUBLE)
     return integrate.solve_bvp(
         lambda x, y: bending(x, y, a),
@@ -230,6 +230,7 @@ def of_bending(a: Any) -> Any:
         mesh,
         ad.zeros(2, 9, **DOUBLE),
         tol=1e-3,
+        **options,
     ).sol(PLACES)
 
 
@@ -280,8 +281,11 @@ INTEGRATE = {
     "solve_bvp": Solver(
         of_bending,
         tree_of_bending,
-        {"compile": "the value of a tensor decides", "scan": "the value of a tensor decides"},
+        dict.fromkeys(("compile", "scan"), r"how many nodes solve_bvp\(\) adds depends on values"),
         close=1e-3,
+    ),
+    "solve_bvp, max_nodes": Solver(
+        lambda a: of_bending(a, max_nodes=9), tree_of_bending, close=1e-11
     ),
     "solve_sde": Solver(
         of_noise(by_sde),

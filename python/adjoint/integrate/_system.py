@@ -165,7 +165,10 @@ def columns_by_groups(
 def sparse_columns(given: Any) -> tuple[Groups, Tensor]:
     """The groups of columns of a sparsity pattern, and the pattern as a matrix of bools."""
     pattern = Pattern.of(given, "jac_sparsity=")
-    filled = ad.zeros(pattern.shape, dtype=ad.bool)
-    filled[ad.from_numpy(pattern.rows), ad.from_numpy(pattern.columns)] = True
+    # Made from lists, as programs do not take memory of NumPy's.
+    size = pattern.shape[0] * pattern.shape[1]
+    places = ad.tensor((pattern.rows * pattern.shape[1] + pattern.columns).tolist())
+    filled = ad.zeros(size, dtype=ad.bool).index_fill(0, places, True).reshape(pattern.shape)
     colours = pattern.column_colours
-    return Groups(ad.from_numpy(colours).clamp(min=0), int(colours.max()) + 1), filled
+    of_column = ad.tensor(colours.clip(min=0).tolist())
+    return Groups(of_column, int(colours.max()) + 1), filled
