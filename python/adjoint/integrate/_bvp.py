@@ -69,7 +69,7 @@ def solve_bvp(
     fun_jac, bc_jac
         Ignored: derivatives are exact.
     tol, max_nodes, verbose, bc_tol
-        SciPy's.
+        SciPy's. Inside `compile` and `scan`, ``max_nodes=len(x)`` fixes the shape of the answer.
 
     Returns
     -------

@@ -84,7 +84,8 @@ def solve_ivp(
     events
         A function ``event(t, y, *args)`` or a list of them, whose zeros are looked for. Attributes
         as SciPy's: ``terminal`` (a bool, or after how many) and ``direction``. Their times are
-        differentiable.
+        differentiable. Under `vmap` and in programs what is not met is NaN, and so are times and
+        states after the end.
     vectorized
         Whether ``fun`` takes states as columns of a matrix; it is called with one.
     args
