@@ -19,9 +19,12 @@ from adjoint._core import Tensor
 __all__ = [
     "Arrays",
     "Batch",
+    "all_of",
+    "any_of",
     "batch_of",
     "everywhere",
     "failing",
+    "has_tangent",
     "is_batched",
     "largest",
     "largest_of",
@@ -48,6 +51,11 @@ def is_batched(*tensors: Tensor) -> bool:
     return _core._batch_level(tensors) > 0
 
 
+def has_tangent(*tensors: Tensor) -> bool:
+    """Whether any of them has a tangent, by itself or in its samples."""
+    return any(_core._has_tangent(_whole(t)) for t in tensors)
+
+
 def everywhere(condition: Tensor) -> bool:
     """Whether it is true of every sample and element."""
     return bool(_whole(condition).all())
@@ -56,6 +64,16 @@ def everywhere(condition: Tensor) -> bool:
 def somewhere(condition: Tensor) -> bool:
     """Whether it is true of some sample or element."""
     return bool(_whole(condition).any())
+
+
+def all_of(condition: Tensor) -> Tensor:
+    """Whether it is true of every sample and element, as a tensor."""
+    return _whole(condition).all()
+
+
+def any_of(condition: Tensor) -> Tensor:
+    """Whether it is true of some sample or element, as a tensor."""
+    return _whole(condition).any()
 
 
 def must_hold(condition: Tensor, error: Callable[..., Exception], *about: Tensor) -> None:

@@ -174,11 +174,55 @@ def tree_of_turning(a: Any) -> Any:
     return ad.cat([found["p"], found["q"][None]])
 
 
+def passes(t: Any, y: Any, *rest: Any) -> Any:
+    return y[0] - 1.2
+
+
+def turns(t: Any, y: Any, *rest: Any) -> Any:
+    return y[1]
+
+
+turns.terminal = True  # type: ignore[attr-defined]
+
+
+def of_passing(a: Any) -> Any:
+    found = integrate.solve_ivp(
+        turning, (0, 4.0), START, events=[turns, passes], max_events=1, args=(a,), **EXACT
+    )
+    return ad.cat([*found.y_events[0], *found.y_events[1]])
+
+
+def tree_of_passing(a: Any) -> Any:
+    def event(f: Any) -> Any:
+        def of_tree(t: Any, s: Any) -> Any:
+            return f(t, row(s))
+
+        of_tree.terminal = getattr(f, "terminal", False)  # type: ignore[attr-defined]
+        return of_tree
+
+    found = integrate.solve_ivp(
+        lambda t, y: one(turning(t, row(y), a)),
+        (0, 4.0),
+        TREE,
+        events=[event(turns), event(passes)],
+        max_events=1,
+        **EXACT,
+    )
+    return ad.cat([row(s) for states in found.y_events for s in states])
+
+
+def tree_of_dense(a: Any) -> Any:
+    found = integrate.solve_ivp(
+        lambda t, y: one(turning(t, row(y), a)), (0, 1.5), TREE, dense_output=True, **EXACT
+    ).sol([0.4, 1.5])
+    return ad.cat([found["p"], found["q"][None]])
+
+
 def bending(x: Any, y: Any, a: Any) -> Any:
     return ad.stack([y[1], a[0] * y[0] + 0.2 * y[0] ** 3])
 
 
-def of_bending(a: Any) -> Any:
+def of_bending(a: Any, **options: Any) -> Any:
     mesh = ad.linspace(0, 1, 9, **DOUBLE)
     return integrate.solve_bvp(
         lambda x, y: bending(x, y, a),
@@ -186,6 +230,7 @@ def of_bending(a: Any) -> Any:
         mesh,
         ad.zeros(2, 9, **DOUBLE),
         tol=1e-3,
+        **options,
     ).sol(PLACES)
 
 
@@ -216,6 +261,15 @@ def by_sde(drift: Any, noise: Any, y: Any) -> Any:
 
 INTEGRATE = {
     "solve_ivp": Solver(of_turning(), tree_of_turning, close=1e-8, rounding=1e-13),
+    "solve_ivp, events": Solver(of_passing, tree_of_passing, close=1e-7),
+    "solve_ivp, dense output": Solver(
+        lambda a: integrate.solve_ivp(
+            turning, (0, 1.5), START, dense_output=True, args=(a,), **EXACT
+        ).sol([0.4, 1.5]),
+        tree_of_dense,
+        close=1e-7,
+        rounding=1e-13,
+    ),
     "odeint": Solver(
         lambda a: integrate.odeint(lambda y, t, a: turning(t, y, a), START, [0.0, 0.5, 1.5], a),
         lambda a: integrate.odeint(
@@ -227,8 +281,11 @@ INTEGRATE = {
     "solve_bvp": Solver(
         of_bending,
         tree_of_bending,
-        {"compile": "the value of a tensor decides", "scan": "the value of a tensor decides"},
+        dict.fromkeys(("compile", "scan"), r"how many nodes solve_bvp\(\) adds depends on values"),
         close=1e-3,
+    ),
+    "solve_bvp, max_nodes": Solver(
+        lambda a: of_bending(a, max_nodes=9), tree_of_bending, close=1e-11
     ),
     "solve_sde": Solver(
         of_noise(by_sde),

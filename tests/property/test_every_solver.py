@@ -52,7 +52,7 @@ def test_every_public_solver_has_a_line(room):
     if others is None:  # operations under PyTorch's names: tests/ops has samples of them
         others = {n for n in room.__all__ if n not in ROOMS[room]}
         assert not {"solve_banded", "solveh_banded"} & others
-    assert set(room.__all__) == {*ROOMS[room], *others}
+    assert set(room.__all__) == {*(name.split(",")[0] for name in ROOMS[room]), *others}
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -73,6 +73,16 @@ def test_samples_are_single_calls(name):
     assert_near(found, ad.stack([solver.of(a) for a in rows]), solver.close)
     _, slope = gradient(solver.of, rows[0])
     assert_near(ad.vmap(slope)(rows), ad.stack([slope(a) for a in rows]), 100 * solver.close)
+
+
+@pytest.mark.parametrize("name", [n for n in names("vmap") if n in names("jvp")])
+def test_tangents_of_samples_are_those_of_single_calls(name):
+    solver, rows = SOLVERS[name], ad.stack(points())
+    wanted = ad.stack([ad.func.jacfwd(solver.of)(a) for a in rows])
+    assert_near(ad.vmap(ad.func.jacfwd(solver.of))(rows), wanted, 100 * solver.close)
+    moved = ad.func.jvp(ad.vmap(solver.of), (rows,), (rows,))[1]
+    along = ad.stack([(w * a).sum(-1) for w, a in zip(wanted, rows, strict=True)])
+    assert_near(moved, along, 100 * solver.close)
 
 
 @pytest.mark.parametrize("name", names("compile"))

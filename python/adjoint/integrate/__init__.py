@@ -6,8 +6,10 @@
 - ``_control.py`` - which steps to take; ``_trajectory.py`` - these steps with their derivatives;
   ``_recorded.py`` - both inside a recording
 - ``_gradients.py`` - which gradient; ``_ways.py``, ``_continuous.py``, ``_forward.py`` - the others
-- ``_events.py`` - zeros along the way; ``_quadrature.py`` - integrals of samples and of functions
-- ``_bvp.py`` - `solve_bvp`; ``_sde.py``, ``_brownian.py`` - stochastic equations
+- ``_watch.py``, ``_crossing.py``, ``_events.py`` - zeros along the way; ``_result.py``,
+  ``_recorded_result.py`` - what is returned
+- ``_quadrature.py`` - integrals of samples and of functions
+- ``_bvp.py``, ``_bvp_search.py`` - `solve_bvp`; ``_sde.py``, ``_brownian.py`` - stochastic equations
 """
 
 from ._brownian import BrownianPath as BrownianPath

@@ -1,27 +1,30 @@
 """``solve_bvp``: boundary value problems whose solutions are differentiable.
 
-SciPy finds the mesh and the values (collocation with control of the residual). The derivative is
-that of the answer of the collocation equations on that mesh, by the implicit function theorem.
+SciPy finds the mesh and the values (``_bvp_search.py``). The derivative is that of the answer of
+the collocation equations on that mesh, by the implicit function theorem. Inside a recording the
+mesh must be one that does not grow; the search is an instruction of the program then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._progress import CallsBar
-from adjoint._samples import batch_of, everywhere, largest
+from adjoint._samples import batch_of, everywhere, largest, must_hold
 from adjoint.composite._ravel import ravel
 from adjoint.func import jacfwd, jvp
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._implicit import answer
+from adjoint.optimize._inside import Inside, is_inside
 from adjoint.optimize._linear import Dense
 from adjoint.optimize._unknowns import Unknowns
 
+from ._bvp_search import CONVERGED, Limits, Mesh, Search
 from ._problem import OdeResult
 from ._system import columns_by_groups, sparse_columns
 
@@ -66,7 +69,7 @@ def solve_bvp(
     fun_jac, bc_jac
         Ignored: derivatives are exact.
     tol, max_nodes, verbose, bc_tol
-        SciPy's.
+        SciPy's. Inside `compile` and `scan`, ``max_nodes=len(x)`` fixes the shape of the answer.
 
     Returns
     -------
@@ -99,9 +102,7 @@ def solve_bvp(
             "solve_bvp(): there is no singular term S\n  fix: write S @ y / (x - a) into fun, and "
             "let the mesh begin a little after a"
         )
-    problem = _Bvp(fun, bc, x, y, p)
-    found = problem.found(float(tol), int(max_nodes), int(verbose), bc_tol)
-    return problem.differentiable(found)
+    return _Bvp(fun, bc, x, y, p).solved(Limits(float(tol), int(max_nodes), int(verbose), bc_tol))
 
 
 class _Bvp:
@@ -126,17 +127,20 @@ class _Bvp:
                 f"solve_bvp(): bc gives {ends.numel()} conditions where y has {self.y.shape[0]} "
                 f"components and p {wanted - self.y.shape[0]}"
             )
-        if not everywhere(ad.isfinite(f)):
-            raise ConvergenceError(
-                "solve_bvp(): the slope is NaN or infinite for the guess that was given\n"
-                "  fix: another guess y, or look at fun",
-                OdeResult(x=self.x, y=self.y, success=False, status=2),
-            )
-        self._batch = batch_of(self.y.detach(), f.detach(), ends.detach())
+        must_hold(ad.isfinite(f), self._not_finite)
+
+    def _not_finite(self, _: Tensor) -> ConvergenceError:
+        return ConvergenceError(
+            "solve_bvp(): the slope is NaN or infinite for the guess that was given\n"
+            "  fix: another guess y, or look at fun",
+            OdeResult(x=self.x, y=self.y, success=False, status=2),
+        )
 
     def _check(self) -> None:
-        if self.x.ndim != 1 or len(self.x) < 2 or not bool((self.x[1:] > self.x[:-1]).all()):
-            raise ValueError("solve_bvp(): x must be a row of increasing numbers")
+        wrong = ValueError("solve_bvp(): x must be a row of increasing numbers")
+        if self.x.ndim != 1 or len(self.x) < 2:
+            raise wrong
+        must_hold(self.x[1:] > self.x[:-1], lambda _: wrong)
         if self.y.shape[1] != len(self.x):
             raise ValueError(
                 f"solve_bvp(): y has {self.y.shape[1]} nodes in its last axis where x has "
@@ -172,88 +176,105 @@ class _Bvp:
         flat, _ = ravel(_as_tensor(made) if isinstance(made, (list, tuple)) else made)
         return flat.to(a.dtype)
 
-    # -- by SciPy ----------------------------------------------------------------------------------
+    def matrices(self, x: Tensor, y: Tensor, p: Tensor | None) -> list[Tensor]:
+        """The derivatives of the slopes by state and parameters, at all nodes."""
 
-    def found(self, tol: float, max_nodes: int, verbose: int, bc_tol: float | None) -> Any:
-        """SciPy's answer; samples of `vmap` are components of one problem, on one mesh."""
-        from scipy.integrate import solve_bvp as by_scipy
+        def along(unit: Tensor) -> Tensor:
+            direction = unit[:, None].expand_as(y)
+            moved: Tensor = jvp(lambda u: self.slope(x, u, p), (y,), (direction,))[1]
+            return moved
 
-        n, samples = self.y.shape[0], int(np.prod(self._batch.shape))
-
-        def each(array: Any, *axes: int) -> Tensor:
-            given = ad.from_numpy(np.array(array, dtype=float)).to(self.y.dtype)
-            return self._batch.each(given.reshape(*self._batch.shape, *axes))
-
-        def whole(t: Tensor) -> Any:
-            return self._batch.whole(t.detach()).double().numpy()
-
-        def split(p: Any) -> Any:
-            return None if self.p is None else each(p, self.p.numel())
-
-        def slope(x: Any, y: Any, p: Any = None) -> Any:
-            with ad.no_grad():
-                t = ad.from_numpy(np.array(x)).to(self.y.dtype)
-                return whole(self.slope(t, each(y, n, len(x)), split(p))).reshape(-1, len(x))
-
-        def conditions(a: Any, b: Any, p: Any = None) -> Any:
-            with ad.no_grad():
-                return whole(self.conditions(each(a, n), each(b, n), split(p))).ravel()
-
-        guess = whole(self.y).reshape(samples * n, -1)
-        start = None if self.p is None else whole(self.p).ravel()
-        exact = {} if self._batch.levels else {"fun_jac": self._slope_matrix}
-        with np.errstate(all="ignore"), CallsBar("solve_bvp") as bar:
-            result = by_scipy(
-                bar.counting(slope),
-                conditions,
-                self.x.double().numpy(),
-                guess,
-                start,
-                tol=tol,
-                max_nodes=max_nodes,
-                verbose=verbose,
-                bc_tol=bc_tol,
-                **exact,
-            )
-        if not result.success:
-            raise _stopped(result)
-        mesh = ad.from_numpy(np.array(result.x)).to(self.y.dtype)
-        parameters = None if self.p is None else each(result.p, self.p.numel())
-        return result, mesh, each(result.y, n, len(result.x)), parameters
-
-    def _slope_matrix(self, x: Any, y: Any, p: Any = None) -> Any:
-        """The derivatives of the slope by state and parameters, at all nodes."""
-        with ad.no_grad():
-            t, v = (ad.from_numpy(np.array(a)).to(self.y.dtype) for a in (x, y))
-            q = None if p is None else ad.from_numpy(np.array(p)).to(self.y.dtype)
-
-            def along(unit: Tensor) -> Tensor:
-                direction = unit[:, None].expand_as(v)
-                moved: Tensor = jvp(lambda u: self.slope(t, u, q), (v,), (direction,))[1]
-                return moved
-
-            n = v.shape[0]
-            columns = ad.func.vmap(along)(ad.eye(n, dtype=v.dtype))
-            by_state = columns.movedim(0, 1).detach().double().numpy()
-            if q is None:
-                return by_state
-            by_p = jacfwd(lambda u: self.slope(t, v, u))(q)
-            return by_state, by_p.movedim(-1, 1).detach().double().numpy()
+        columns = ad.func.vmap(along)(ad.eye(y.shape[0], dtype=y.dtype))
+        by_state = columns.movedim(0, 1)
+        if p is None:
+            return [by_state]
+        return [by_state, jacfwd(lambda u: self.slope(x, y, u))(p).movedim(-1, 1)]
 
     # -- the answer --------------------------------------------------------------------------------
 
-    def differentiable(self, found: Any) -> OdeResult:
-        """The answer of the collocation equations, with its derivatives."""
-        result, x, y, p = found
-        n, m = y.shape
+    def solved(self, limits: Limits) -> OdeResult:
+        """The answer, found by SciPy."""
+        if is_inside():
+            made = self._inside(limits)
+            if made is not None:
+                return made
+        found = Search(self.slope, self.conditions, self.matrices, self.x, self.y, self.p).found(
+            limits
+        )
+        equations = self._equations(found.x, found.p)
+        v = _polished(equations, found)
+        return self._differentiable(equations, v, found)
+
+    def _inside(self, limits: Limits) -> OdeResult | None:
+        """The same as an instruction of the program that is recorded; None where it cannot be.
+
+        The functions that the search calls are programs: at all nodes, and between them.
+        """
+        x, y, p = self.x, self.y.detach(), self.p
+        if limits.max_nodes > len(x):
+            _core._refuse_recording(
+                "how many nodes solve_bvp() adds depends on values; fix: max_nodes=len(x), with a "
+                "mesh that is fine enough"
+            )
+            return None
+        rest = [] if p is None else [p]
+        equations = self._equations(x, p)
+        start = ad.cat([y.flatten(), *rest])
+        place = Inside(lambda v: equations.residual(v), start)
+        at, half = [x, y, *rest], [x[1:], y[:, 1:], *rest]
+
+        def slope(x: Tensor, y: Tensor, p: Any = None) -> Tensor:
+            return self.slope(x, y, p)
+
+        def conditions(a: Tensor, b: Tensor, p: Any = None) -> Tensor:
+            return self.conditions(a, b, p)
+
+        def matrices(x: Tensor, y: Tensor, p: Any = None) -> list[Tensor]:
+            return self.matrices(x, y, p)
+
+        kinds: list[Any] = [(slope, at), (slope, half), (conditions, [y[:, 0], y[:, -1], *rest])]
+        kinds += [(equations.residual, [start]), (equations.matrix, [start])]
+        if not place.has_samples:
+            kinds += [(matrices, at), (matrices, half)]
+        if not place.takes(kinds):
+            return None
+        size = y.numel()
+
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+            whole, half, ends, residual, matrix, *more = functions
+            x, v = operands
+            nodes = batch_of(x).whole(x).reshape(-1, x.shape[-1])[0]  # the same for all samples
+            y, p = v[:size].reshape(-1, len(nodes)), None if v.numel() == size else v[size:]
+
+            def of(pair: Any) -> Any:
+                def call(x: Tensor, y: Tensor, p: Tensor | None) -> Any:
+                    given = (x, y) if p is None else (x, y, p)
+                    return pair[len(x) != len(nodes)](*given)
+
+                return call
+
+            def bounds(a: Tensor, b: Tensor, p: Tensor | None) -> Any:
+                return ends(a, b) if p is None else ends(a, b, p)
+
+            found = Search(of((whole, half)), bounds, of(more), nodes, y, p).found(limits)
+            solved = _Equations(residual, Dense(matrix), found.x)
+            errors = ad.from_numpy(np.array(found.result.rms_residuals)).to(y.dtype)
+            return [_polished(solved, found), errors, ad.tensor(int(found.result.niter))]
+
+        v, errors, steps = place.solved(solve, x, start)
+        q = None if p is None else v[size:]
+        return self._differentiable(
+            equations, v, Mesh(x, v[:size].reshape(y.shape), q, None), errors, steps
+        )
+
+    def _equations(self, x: Tensor, p: Tensor | None) -> _Equations:
+        """Those of collocation on a mesh."""
+        n, m = self.y.shape[0], len(x)
         h = x[1:] - x[:-1]
         middle = x[:-1] + 0.5 * h
 
-        def parts(v: Tensor) -> tuple[Tensor, Tensor | None]:
-            return v[: n * m].reshape(n, m), None if p is None else v[n * m :]
-
         def residual(v: Tensor) -> Tensor:
-            y, q = parts(v)
+            y, q = v[: n * m].reshape(n, m), None if p is None else v[n * m :]
             f = self.slope(x, y, q)
             half = 0.5 * (y[:, 1:] + y[:, :-1]) - 0.125 * h * (f[:, 1:] - f[:, :-1])
             inner = self.slope(middle, half, q)
@@ -262,26 +283,47 @@ class _Bvp:
 
         groups, pattern = sparse_columns(_pattern(n, m, 0 if p is None else p.numel()))
         linear = Dense(lambda v: columns_by_groups(residual, v, groups, pattern))
-        v = y.flatten() if p is None else ad.cat([y.flatten(), p])
-        v = answer(residual, _polished(residual, v, linear, result), linear)
-        values, q = parts(v)
+        return _Equations(residual, linear, x)
+
+    def _differentiable(
+        self, equations: _Equations, v: Tensor, found: Mesh, errors: Any = None, steps: Any = None
+    ) -> OdeResult:
+        """The answer of the collocation equations, with its derivatives."""
+        x, result = found.x, found.result
+        n, m = found.y.shape
+        v = answer(equations.residual, v, equations.linear)
+        values, q = v[: n * m].reshape(n, m), None if found.p is None else v[n * m :]
         slopes = self.slope(x, values, q)
 
         def sol(at: Any) -> Any:
-            return _spline(x, values, slopes, ad.as_tensor(at, dtype=y.dtype), self._tree)
+            return _spline(x, values, slopes, ad.as_tensor(at, dtype=x.dtype), self._tree)
 
+        if result is not None:
+            errors, steps = ad.from_numpy(np.array(result.rms_residuals)), int(result.niter)
         return OdeResult(
             sol=sol,
-            p=q,
+            p=None if q is None else q.clone(),  # results of a program share no memory
             x=x,
             y=self._tree(values),
             yp=self._tree(slopes),
-            rms_residuals=ad.from_numpy(np.array(result.rms_residuals)),
-            niter=int(result.niter),
-            status=int(result.status),
-            message=str(result.message),
+            rms_residuals=errors,
+            niter=steps,
+            status=0,
+            message=CONVERGED if result is None else str(result.message),
             success=True,
         )
+
+
+class _Equations(NamedTuple):
+    """What the values at the nodes solve."""
+
+    residual: Callable[[Tensor], Tensor]
+    linear: Dense
+    x: Tensor
+
+    def matrix(self, v: Tensor) -> Tensor:
+        """Their derivative."""
+        return self.linear.matrix(self.residual, v)
 
 
 def _as_tensor(thing: Any) -> Tensor:
@@ -303,12 +345,13 @@ def _pattern(n: int, m: int, k: int) -> Any:
     return np.concatenate([states, np.ones((len(states), k), dtype=bool)], axis=1)
 
 
-def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
+def _polished(equations: _Equations, found: Mesh) -> Tensor:
     """Newton's method from an answer that SciPy found to its tolerance."""
+    residual = equations.residual
     with ad.no_grad():
+        v = found.y.flatten() if found.p is None else ad.cat([found.y.flatten(), found.p])
         v = v.detach()
-        matrix = linear.matrix(residual, v)
-        lu, pivots, info = ad.linalg.lu_factor_ex(matrix)
+        lu, pivots, info = ad.linalg.lu_factor_ex(equations.matrix(v))
         if not everywhere(info == 0):
             raise ConvergenceError(
                 "solve_bvp(): the collocation equations are singular at the answer, so that it is "
@@ -323,10 +366,11 @@ def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
             if everywhere(change.abs().amax() <= small):
                 return v
     if not everywhere(change.abs().amax() <= 1e-8 * (1 + v.abs().amax())):
+        status, message = int(found.result.status), str(found.result.message)
         raise ConvergenceError(
             "solve_bvp(): the collocation equations are not solved, the last change was "
             f"{largest(change)}\n  fix: a smaller tol",
-            OdeResult(success=False, status=int(result.status), message=str(result.message)),
+            OdeResult(success=False, status=status, message=message),
         )
     return v
 
@@ -334,11 +378,14 @@ def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
 def _spline(x: Tensor, y: Tensor, slopes: Tensor, at: Tensor, tree: Any) -> Any:
     """The cubic of each interval, by values and slopes at its ends."""
     place = at.detach()
-    if bool(((place < x[0]) | (place > x[-1])).any()):
-        raise ValueError(
-            f"solve_bvp(): a place lies outside of the interval from {float(x[0]):g} to "
-            f"{float(x[-1]):g}"
+
+    def outside(_: Tensor, x: Tensor) -> ValueError:
+        first, last = (float(x.reshape(-1)[k]) for k in (0, -1))
+        return ValueError(
+            f"solve_bvp(): a place lies outside of the interval from {first:g} to {last:g}"
         )
+
+    must_hold((place >= x[0]) & (place <= x[-1]), outside, x)
     k = ad.searchsorted(x, place.reshape(-1).contiguous(), right=True) - 1
     k = k.clamp(0, len(x) - 2)
     h = (x[1:] - x[:-1])[k]
@@ -348,19 +395,3 @@ def _spline(x: Tensor, y: Tensor, slopes: Tensor, at: Tensor, tree: Any) -> Any:
     inner = (1 - 2 * s) * step + (s - 1) * h * da + s * h * db
     values = tree(a + s * step + s * (s - 1) * inner)
     return values if at.ndim else ad.map(lambda t: t[..., 0], values)
-
-
-def _stopped(result: Any) -> ConvergenceError:
-    reasons = {
-        1: "the mesh has no room for more nodes (max_nodes)",
-        2: "a singular Jacobian: the guess, or the conditions, do not determine a solution",
-        3: "the conditions at the ends are not met to bc_tol",
-    }
-    left = float(np.max(result.rms_residuals)) if len(result.rms_residuals) else float("nan")
-    why = reasons.get(int(result.status), str(result.message))
-    return ConvergenceError(
-        f"solve_bvp() stopped after {result.niter} iterations with {len(result.x)} nodes: {why}; "
-        f"the largest residual is {left:.3g}\n"
-        "  fix: a better guess y, a larger tol, or more nodes (max_nodes=)",
-        OdeResult(x=result.x, y=result.y, success=False, status=int(result.status), message=why),
-    )

@@ -15,7 +15,6 @@ from adjoint.autograd._backward import gradients
 from adjoint.func import vjp
 
 from ._control import Plan
-from ._events import Events
 from ._problem import Problem, solved
 from ._system import System
 from ._trajectory import Trajectory, follow, moved
@@ -107,7 +106,7 @@ class _Run:
         system = System(adjoint, None, matrix)
         problem = self._problem._replace(system=system, first_step=None)
         begin, end = (ad.tensor(s, dtype=value.dtype) for s in (t, stop))
-        return solved(problem, begin, end, value, Events.none(problem.method, value), {})[1]
+        return solved(problem, begin, end, value, {})[1]
 
     def _by_reached(self, parts: list[Trajectory], reached: list[Tensor]) -> list[Any]:
         """The integral of ``λᵀ ∂f/∂p``, by Gauss' formula over each step of the adjoint."""

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, is_batched, somewhere
+from adjoint._samples import all_of, everywhere, is_batched, somewhere
 from adjoint.loops._progress import bar_for
 
 from ._methods import Method
-from ._system import System
+from ._system import Held, System
 from ._tolerance import Tolerance
+from ._watch import Watch, Watcher
 
 __all__ = ["Control", "Plan", "Rows", "State", "plan_steps"]
 
@@ -78,8 +79,14 @@ class Control(NamedTuple):
         far = ad.maximum(s.t.abs(), self.t1.abs())
         return ~(s.h >= 10 * float(ad.finfo(far.dtype).eps) * far) & (s.t != self.t1)
 
-    def attempt(self, s: State) -> tuple[State, Any, Tensor]:
-        """Try a step: the state after it, the step, and whether it is taken."""
+    def attempt(self, s: State, watch: Watch | None = None) -> tuple[State, Any, Tensor]:
+        """Try a step: the state after it, the step, and whether it is taken.
+
+        With a ``watch``, samples that an event has ended stay what they are.
+        """
+        system = self.system
+        if watch is not None:
+            system = Held(system, watch.done, watch.since, s.y)
         h = s.h.clamp(max=self.longest)
         left = self.t1 - s.t
         # The rest in one step, or in two of equal length rather than in a short one.
@@ -87,8 +94,11 @@ class Control(NamedTuple):
         length = ad.where(share >= 1, left, ad.where(share > 1 / 1.1, left / 2, left * share))
         end = ad.where(share >= 1, self.t1, s.t + length)
         length = end - s.t
-        step = self.method.step(self.system, s.t, s.y, length, s.memory)
-        size = self.tolerance.norm(step.error, s.y, step.y)
+        step = self.method.step(system, s.t, s.y, length, s.memory)
+        error, new = step.error, step.y
+        if watch is not None:
+            error, new = ad.where(watch.done, 0.0, error), ad.where(watch.done, s.y, new)
+        size = self.tolerance.norm(error, s.y, new)
         taken = size <= 1  # not where it is NaN
         power = self.method.exponent(s.memory, h.dtype)
         factor = _SAFETY * size.clamp(min=1e-20) ** power
@@ -97,7 +107,7 @@ class Control(NamedTuple):
         shrink = ad.where(ad.isfinite(size), factor.clamp(min=_SHRINK), _SHRINK)
         after = State(
             ad.where(taken, end, s.t),
-            ad.where(taken, step.y, s.y),
+            ad.where(taken, new, s.y),
             tuple(
                 ad.where(taken, a, b)
                 for a, b in zip(step.memory, self.method.rejected(s.memory), strict=True)
@@ -139,7 +149,7 @@ class Rows(NamedTuple):
     found, between
         See `Step`.
     watched
-        The values of events at their ends.
+        Which events happen in them.
     """
 
     t: Tensor
@@ -151,10 +161,16 @@ class Rows(NamedTuple):
 
 @dataclasses.dataclass
 class Plan:
-    """Steps from ``times[k]`` to ``times[k + 1]``, and why there are no more."""
+    """Steps from ``times[k]`` to ``times[k + 1]``, and why there are no more.
+
+    ``watch`` is what was seen of events; ``holds`` whether samples of a `vmap` may end by them,
+    each in a step of its own.
+    """
 
     times: list[float]
     rows: Rows | None = None
+    watch: Watch | None = None
+    holds: bool = False
     rejected: int = 0
     status: int = 0
     message: str = "the end of the interval was reached"
@@ -177,7 +193,7 @@ def plan_steps(
     first: float | None,
     most: int,
     keep: bool,
-    watch: Any,
+    watcher: Watcher | None,
 ) -> Plan:
     """Find the steps.
 
@@ -185,11 +201,12 @@ def plan_steps(
     ----------
     keep
         Whether states are kept with the times.
-    watch
-        Events, which see the steps and may end them (`Events.look`); or None.
+    watcher
+        Of events, which may end the steps; or None.
     """
     begin, end = float(t), float(control.t1)
     plan = Plan([begin])
+    watch = plan.watch = None if watcher is None else watcher.start(t, y)
     if begin == end:
         return plan
     now = time.monotonic()
@@ -198,24 +215,36 @@ def plan_steps(
     if not everywhere(ad.isfinite(f)):
         return plan.failed(f"the slope is not finite at t = {begin:g}: it is {_shown(f)}")
     state = start = control.start(t, y, first)
+    if watcher is not None and watch is not None:
+        plan.holds = watcher.may_end and is_batched(f, y, watch.values)
+    holds = plan.holds
 
-    def one(state: State, _: None) -> tuple[State, tuple[Tensor, Tensor, Rows]]:
+    def one(
+        carry: tuple[State, Watch | None], _: None
+    ) -> tuple[tuple[State, Watch | None], tuple[Tensor, Tensor, Rows]]:
+        state, watch = carry
         ended = control.ended(state)
+        if watch is not None:
+            ended = ended | all_of(watch.done | watch.lost)
         at = state
         if control.method.implicit:
             # A step of no length has no matrix: what is left of a run repeats the first one, as
             # a slope that solves something itself must not meet numbers that are not finite.
             at = State(*_unless(ended, state, start))
-        after, step, taken = control.attempt(at)
+        after, step, taken = control.attempt(at, watch if holds else None)
         after = State(*_unless(ended, after, state))
+        hits: tuple[Tensor, ...] = ()
+        if watcher is not None and watch is not None:
+            watch, seen = watcher.after(watch, taken & ~ended, after.t, after.y)
+            hits = (seen,)
         rows = Rows(
             after.t,
             step.found,
             (after.y,) if keep else (),
             step.between if keep else (),
-            (watch.values(after.t, after.y),) if watch else (),
+            hits,
         )
-        return after, (~ended, taken & ~ended, rows)
+        return (after, watch), (~ended, taken & ~ended, rows)
 
     length, parts = 1 if is_slow else _FIRST, []
     with bar_for("solve_ivp", 1000) as bar:
@@ -223,7 +252,7 @@ def plan_steps(
             if plan.steps >= most or plan.rejected >= 10 * most:
                 return plan.failed(f"{most} steps were not enough (max_steps)")
             now, before = time.monotonic(), plan.times[-1]
-            state, (tried, taken, rows) = ad.scan(one, state, length=length)
+            (state, watch), (tried, taken, rows) = ad.scan(one, (state, watch), length=length)
             index = ad.nonzero(taken)[:, 0]
             plan.times += rows.t[index].tolist()
             plan.rejected += int(tried.sum()) - len(index)
@@ -231,16 +260,17 @@ def plan_steps(
             if bar is not None:
                 shares = [int(1000 * (t - begin) / (end - begin)) for t in (before, plan.times[-1])]
                 bar.ran(shares[1] - shares[0], now, True)
-            if watch and watch.look(parts[-1]):
-                break
+            if watcher is not None and watch is not None:
+                watcher.must_be_sound(watch)
+                if everywhere(watch.done):
+                    break
             is_slow = time.monotonic() - now > _SLOW * length
             left = abs(end - plan.times[-1]) / max(float(state.h), 1e-300)
             length = 1 if is_slow else int(min(1.1 * left + 2, 4 * max(length, _FIRST), 1024))
     if parts:
         plan.rows = Rows(*_joined(parts))
-    if watch and watch.ended:
-        plan.times = plan.times[: watch.steps + 1]
-        plan.rows = None if plan.rows is None else Rows(*_chosen(slice(watch.steps), plan.rows))
+    plan.watch = watch
+    if watch is not None and everywhere(watch.done):
         plan.status, plan.message = 1, "a terminal event occurred"
     elif plan.steps > most:
         plan.times = plan.times[: most + 1]

@@ -1,204 +1,213 @@
-"""Events: zeros of functions along a solution, and the derivatives of their times."""
+"""Events along a solution: their times and states, with derivatives.
+
+A `Watcher` has told in which steps they happen. Where in a step is found on the solution itself,
+and the time is the answer of an equation: the event is zero there. Each event has so many *places*.
+Of a single eager solution there are as many as there were events; of samples of a `vmap` and in a
+program the number is fixed, and what is not met, or would come after the end, is NaN.
+"""
 
 from __future__ import annotations
 
-import functools
-import math
+import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import is_batched
+from adjoint._samples import has_tangent, somewhere
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._unknowns import Unknowns
 
-from ._control import Rows
-from ._methods import Method
+from ._crossing import crossing
+from ._trajectory import Piece
+from ._watch import Watcher
 
-__all__ = ["Events"]
-
-
-class Events:
-    """The events of a call: what is watched for, and what was seen."""
-
-    def __init__(
-        self, given: Any, unknowns: Unknowns, args: tuple[Any, ...], method: Method, y: Tensor
-    ) -> None:
-        events = [given] if callable(given) or not isinstance(given, (list, tuple)) else given
-        events = [] if given is None else list(events)
-        for e in events:
-            if not callable(e):
-                raise TypeError(f"solve_ivp(): an event is a function, not {type(e).__name__}")
-        self._functions = [_flat(e, unknowns, args) for e in events]
-        self._names = [getattr(e, "__name__", repr(e)) for e in events]
-        self._directions = [float(getattr(e, "direction", 0)) for e in events]
-        self._most = [int(getattr(e, "terminal", 0) or 0) for e in events]
-        self._method, self._unknowns = method, unknowns
-        self._seen: list[list[tuple[int, float]]] = [[] for _ in events]
-        self._before: list[float] = []
-        self._t, self._y = 0.0, y
-        self.steps = 0
-        self.ended, self._ended_by = False, -1
-
-    @classmethod
-    def none(cls, method: Method, y: Tensor) -> Events:
-        """No events."""
-        return cls(None, Unknowns(y, "solve_ivp"), (), method, y)
-
-    def __bool__(self) -> bool:
-        return bool(self._functions)
-
-    def start(self, t: Tensor, y: Tensor) -> None:
-        """Look at the beginning."""
-        if self._functions:
-            self._t, self._y = float(t), y
-            self._before = self._numbers(self.values(t, y))
-
-    def values(self, t: Tensor, y: Tensor) -> Tensor:
-        """Of all events."""
-        return ad.stack([f(t, y) for f in self._functions])
-
-    def _numbers(self, values: Tensor) -> Any:
-        if is_batched(values):
-            raise NotImplementedError(
-                "solve_ivp(): the samples of vmap have events at different times, so that they "
-                "need steps of their own\n  fix: solve them one by one in a loop"
-            )
-        return values.tolist()
-
-    def look(self, rows: Rows) -> bool:
-        """Look for zeros within steps; whether one of them ends the solution."""
-        ends, values = rows.t.tolist(), self._numbers(rows.watched[0])
-        for k, (end, after) in enumerate(zip(ends, values, strict=True)):
-            between = tuple(b[k] for b in rows.between)
-            self._look_at(end, after, between)
-            self.steps += 1
-            if self.ended:
-                return True
-            self._t, self._y, self._before = end, rows.y[0][k], after
-        return False
-
-    def _look_at(self, end: float, after: list[float], between: tuple[Tensor, ...]) -> None:
-        t, y, h = self._t, self._y, end - self._t
-        length = ad.tensor(h, dtype=y.dtype)
-
-        def at(theta: float, which: int) -> float:
-            state = self._method.value(y, length, between, ad.tensor(theta, dtype=y.dtype))
-            return float(self._functions[which](ad.tensor(t + theta * h, dtype=y.dtype), state))
-
-        here: list[tuple[float, int]] = []
-        for k, direction in enumerate(self._directions):
-            a, b = self._before[k], after[k]
-            if not math.isfinite(b):
-                raise ValueError(
-                    f"solve_ivp(): the event {self._names[k]} is {b} at t = {end:g}\n"
-                    "  fix: an event is finite along the solution"
-                )
-            up, down = a <= 0 < b, a >= 0 > b
-            if a == 0 and (self.steps > 0 or b == 0):
-                continue  # it was found at the end of the step before, or it stays zero
-            if (up and direction >= 0) or (down and direction <= 0):
-                here.append((_bisected(functools.partial(at, which=k), a, b), k))
-            elif b == 0 and a != 0 and direction * (b - a) >= 0:
-                here.append((1.0, k))
-        for theta, k in sorted(here):
-            self._seen[k].append((self.steps, t + theta * h))
-            if self._most[k] and len(self._seen[k]) >= self._most[k]:
-                self.ended, self._ended_by = True, k
-                break
-
-    def found(self, path: Any) -> tuple[Any, Any]:
-        """Times and states of the events, with their derivatives; None without events."""
-        if not self._functions:
-            return None, None
-        times, states = [], []
-        for function, seen, name in zip(self._functions, self._seen, self._names, strict=True):
-            t = [self._time(path, function, k, at, name) for k, at in seen]
-            y = [self._unknowns.tree(path.at_step(k, s)) for (k, _), s in zip(seen, t, strict=True)]
-            times.append(ad.stack(t) if t else ad.empty(0, dtype=path.times.dtype))
-            plain = y and all(isinstance(state, Tensor) for state in y)
-            states.append(ad.stack(y) if plain else y)
-        return times, states
-
-    def _time(
-        self, path: Any, function: Callable[..., Tensor], k: int, at: float, name: str
-    ) -> Tensor:
-        def residual(t: Tensor) -> Tensor:
-            return function(t[0], path.at_step(k, t[0])).reshape(1)
-
-        found = answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
-        if found.requires_grad or ad._core._has_tangent(found):
-            ends = [ad.tensor([float(path.times[j])], dtype=path.times.dtype) for j in (k, k + 1)]
-            self._warn_if_it_grazes(residual, at, ends, name)
-        return found
-
-    def _warn_if_it_grazes(
-        self, residual: Callable[[Tensor], Tensor], at: float, ends: list[Tensor], name: str
-    ) -> None:
-        """The derivative of the time divides by how fast the event passes zero."""
-        near = 1e-3 * (ends[1] - ends[0])
-        with ad.no_grad():
-            first, last = (residual(t).detach() for t in ends)
-            here = ad.tensor([at], dtype=near.dtype)
-            beside = residual(here + near).detach() - residual(here - near).detach()
-        if float(beside.abs()) <= 1e-5 * float((last - first).abs()):
-            warnings.warn(
-                f"solve_ivp(): the event {name} hardly passes zero at t = {at:.6g}, but grazes it: "
-                "the derivative of its time is not defined there, or lost in rounding\n"
-                "  fix: an event whose value changes where it is zero",
-                stacklevel=2,
-            )
-
-    def missed(self, t0: float, t1: float) -> list[str]:
-        """That an event did not happen again, in words, for each."""
-        return [
-            f"the event {name} was not met between t = {t0:g} and {t1:g}, where its value is "
-            f"{value:.6g}"
-            for name, value in zip(self._names, self._before, strict=True)
-        ]
-
-    def last(self, times: list[Tensor]) -> Tensor:
-        """The time of the event that ended the solution."""
-        return times[self._ended_by][-1]
-
-    def before_end(self, times: Tensor, path: Any) -> int:
-        """How many of the times lie before the event that ended the solution."""
-        last = self._seen[self._ended_by][-1][1]
-        forward = bool(path.times[-1] >= path.times[0])
-        return int((times <= last).sum() if forward else (times >= last).sum())
+__all__ = ["Found", "Place", "found_events"]
 
 
-def _flat(
-    event: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...]
-) -> Callable[..., Tensor]:
-    def flat(t: Tensor, v: Tensor) -> Tensor:
-        return ad.as_tensor(event(t, unknowns.tree(v), *args)).reshape(())
+@dataclasses.dataclass
+class Place:
+    """Room for one event.
 
-    return flat
-
-
-def _bisected(f: Callable[[float], float], before: float, after: float) -> float:
-    """Where a function that changes its sign in [0, 1] is zero, to rounding.
-
-    By the secant where that stays inside and helps, else by halves (Dekker's method).
+    Attributes
+    ----------
+    piece, number
+        The step in which it happens, and the number of that.
+    met
+        Whether it happens; None: it does.
+    theta
+        Where in the step.
     """
-    low, high, f_low, f_high = 0.0, 1.0, before, after
-    for _ in range(200):
-        if f_high == 0 or high - low <= 4 * math.ulp(1.0):
-            break
-        middle = (low + high) / 2
-        secant = high - f_high * (high - low) / (f_high - f_low)
-        guess = secant if low < secant < high else middle
-        for s in (guess, middle):
-            if not low < s < high:
-                continue
-            value = f(s)
-            if (value > 0) == (f_high > 0) and value != 0:
-                high, f_high = s, value
-            elif value == 0:
-                return s
-            else:
-                low, f_low = s, value
-    return high
+
+    piece: Piece
+    number: Tensor
+    met: Tensor | None
+    theta: Tensor
+
+
+@dataclasses.dataclass
+class Found:
+    """Events that were found.
+
+    Attributes
+    ----------
+    times, states
+        By event; see `solve_ivp`.
+    last, until
+        The time of the event that ended the solution, and the number of the step it is in.
+    ended
+        Whether there is one.
+    """
+
+    times: list[Tensor]
+    states: list[Any]
+    last: Tensor | None
+    until: Tensor | None
+    ended: Tensor | None
+
+
+def found_events(
+    watcher: Watcher,
+    places: list[list[Place]],
+    unknowns: Unknowns,
+    is_padded: bool,
+) -> Found:
+    """Times and states of events, of those that happen before one of them ends the solution."""
+    with ad.no_grad():
+        for function, row in zip(watcher.functions, places, strict=True):
+            for place in row:
+                place.theta = _theta(function, place.piece.detached())
+        end = _end(watcher, places)
+        if end is not None:
+            for which, row in enumerate(places):
+                for place in row:
+                    late = end.is_before(place, which)
+                    place.met = ~late if place.met is None else place.met & ~late
+    if not is_padded:
+        places = [[p for p in row if p.met is None or bool(p.met)] for row in places]
+        for row in places:
+            for place in row:
+                place.met = None
+    times, states = [], []
+    last: Tensor | None = None
+    for which, row in enumerate(places):
+        function, name = watcher.functions[which], watcher.names[which]
+        at = [_time(function, place, name) for place in row]
+        vectors = [place.piece.at(t) for place, t in zip(row, at, strict=True)]
+        most = watcher.most[which]
+        if end is not None and most and len(row) >= most:
+            here = at[most - 1]
+            last = here if last is None else ad.where(end.which == which, here, last)
+        times.append(_padded(at, row, unknowns.start))
+        states.append(_states(vectors, row, unknowns))
+    if end is None or last is None:
+        return Found(times, states, None, None, None)
+    return Found(times, states, last, end.number, end.ended)
+
+
+@dataclasses.dataclass
+class _End:
+    ended: Tensor
+    number: Tensor
+    theta: Tensor
+    which: Tensor
+
+    def is_before(self, place: Place, which: int) -> Tensor:
+        """Whether the solution has ended before an event, in the same step."""
+        later = (place.theta > self.theta) | ((place.theta == self.theta) & (self.which < which))
+        return self.ended & (place.number == self.number) & later
+
+
+def _end(watcher: Watcher, places: list[list[Place]]) -> _End | None:
+    """The event that ends the solution: the first of those that may, in the last step."""
+    end: _End | None = None
+    for which, (most, row) in enumerate(zip(watcher.most, places, strict=True)):
+        if not most or len(row) < most:
+            continue
+        place = row[most - 1]
+        met = ad.ones((), dtype=ad.bool) if place.met is None else place.met
+        number = ad.as_tensor(place.number)
+        here = ad.tensor(which)
+        if end is None:
+            end = _End(met, number, place.theta, here)
+            continue
+        closer = met & (~end.ended | (place.theta < end.theta))
+        end = _End(
+            end.ended | met,
+            ad.where(closer, number, end.number),
+            ad.where(closer, place.theta, end.theta),
+            ad.where(closer, here, end.which),
+        )
+    return end
+
+
+def _theta(function: Callable[..., Tensor], piece: Piece) -> Tensor:
+    def value(theta: Tensor) -> Tensor:
+        return function(piece.t + theta * piece.h, piece.part(theta)).detach().to(theta.dtype)
+
+    return crossing(value, piece.y)
+
+
+def _time(function: Callable[..., Tensor], place: Place, name: str) -> Tensor:
+    """The time of an event, which is that of the middle of a step where it is not met."""
+    piece, met = place.piece, place.met
+    plain = piece.detached()
+    theta = place.theta if met is None else ad.where(met, place.theta, 0.5)
+    start = plain.t + theta * plain.h
+
+    def event(t: Tensor) -> Tensor:
+        return function(t[0], piece.at(t[0])).reshape(1)
+
+    def residual(t: Tensor) -> Tensor:
+        # What is not met has a time of its own, whose derivatives are zero and not NaN.
+        made = event(t)
+        return made if met is None else ad.where(met, made, t - start)
+
+    found = answer(residual, start.detach()[None])[0]
+    if not ad._core._is_recording() and (found.requires_grad or has_tangent(found)):
+        _warn_if_it_grazes(event, place, start, name)
+    return found
+
+
+def _warn_if_it_grazes(
+    event: Callable[[Tensor], Tensor], place: Place, at: Tensor, name: str
+) -> None:
+    """The derivative of the time divides by how fast the event passes zero."""
+    with ad.no_grad():
+        piece = place.piece.detached()
+        near = 1e-3 * piece.h
+        first, last = (event(t[None]).detach()[0] for t in (piece.t, piece.t + piece.h))
+        beside = (event((at + near)[None]) - event((at - near)[None])).detach()[0]
+        grazes = beside.abs() <= 1e-5 * (last - first).abs()
+        if place.met is not None:
+            grazes = grazes & place.met
+    if somewhere(grazes):
+        where = "for a sample" if ad._core._batch_level((grazes,)) else f"at t = {float(at):.6g}"
+        warnings.warn(
+            f"solve_ivp(): the event {name} hardly passes zero {where}, but grazes it: "
+            "the derivative of its time is not defined there, or lost in rounding\n"
+            "  fix: an event whose value changes where it is zero",
+            stacklevel=2,
+        )
+
+
+def _padded(at: list[Tensor], row: list[Place], like: Tensor) -> Tensor:
+    if not at:
+        return ad.empty(0, dtype=like.dtype)
+    return ad.stack(
+        [t if p.met is None else _nan_unless(p.met, t) for p, t in zip(row, at, strict=True)]
+    )
+
+
+def _states(vectors: list[Tensor], row: list[Place], unknowns: Unknowns) -> Any:
+    made = [
+        unknowns.tree(v if p.met is None else _nan_unless(p.met, v))
+        for p, v in zip(row, vectors, strict=True)
+    ]
+    plain = made and all(isinstance(state, Tensor) for state in made)
+    return ad.stack(made) if plain else made
+
+
+def _nan_unless(met: Tensor, t: Tensor) -> Tensor:
+    return ad.where(met, t, ad.nan)

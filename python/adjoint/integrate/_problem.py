@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import largest_value
+from adjoint._samples import largest_value, must_hold
 from adjoint.optimize import ConvergenceError, OptimizeResult
 
 from ._control import Control, Plan, plan_steps
-from ._events import Events
 from ._methods import Method
 from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
+from ._watch import Watcher
 
 __all__ = [
     "OdeResult",
@@ -59,7 +59,13 @@ class OdeResult(OptimizeResult):
                 "  fix: a longer t_span, or another direction of the event",
                 self,
             )
-        return times[number]
+        found = times[number]
+
+        def error(_: Tensor) -> ConvergenceError:
+            return ConvergenceError(f"solve_ivp(): {self.events_missed[which]}", self)
+
+        must_hold(~ad.isnan(found.detach()), error)
+        return found
 
 
 class Problem(NamedTuple):
@@ -110,10 +116,10 @@ def raise_unless_solved(error: float) -> None:
 
 
 def solved(
-    problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events, options: dict[str, Any]
+    problem: Problem, begin: Tensor, end: Tensor, y: Tensor, options: dict[str, Any]
 ) -> tuple[Plan, Trajectory]:
     """The steps, and the solution that they make."""
-    plan = planned(problem, begin, end, y, seen)
+    plan = planned(problem, begin, end, y, None)
     return plan, followed(problem, plan, begin, end, y, options)
 
 
@@ -131,12 +137,13 @@ def followed(
     return follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
 
 
-def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events) -> Plan:
+def planned(
+    problem: Problem, begin: Tensor, end: Tensor, y: Tensor, watcher: Watcher | None
+) -> Plan:
     """The steps."""
-    keep = bool(seen) or not (problem.method.implicit or ad.is_grad_enabled() or _tangents())
+    keep = not (problem.method.implicit or ad.is_grad_enabled() or _tangents())
     with ad.no_grad():
         start, first = begin.detach(), y.detach()
-        seen.start(start, first)
         plan = plan_steps(
             problem.control(end),
             start,
@@ -144,7 +151,7 @@ def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Event
             problem.first_step,
             problem.max_steps or _MOST,
             keep,
-            seen if seen else None,
+            watcher,
         )
     if plan.status < 0:
         raise stopped(

@@ -15,19 +15,19 @@ from adjoint._samples import everywhere
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
 from ._bdf import BDF
-from ._control import Plan
 from ._dop853 import DOP853
-from ._events import Events
-from ._gradients import Choice, choose, inputs_of
 from ._gradients import check as check_gradient
+from ._gradients import choose, inputs_of
 from ._methods import Method, explicit_method
 from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
-from ._recorded import can_be_recorded, solved_in_recording
+from ._recorded import Recorded, can_be_recorded
+from ._recorded_result import recorded_result
+from ._result import result
 from ._rosenbrock import Rodas3, Rodas5P
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
-from ._trajectory import Trajectory
+from ._watch import Watcher
 from ._ways import ByAdjoint, ByTangents, Path
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
@@ -54,6 +54,7 @@ def solve_ivp(
     jac_sparsity: Any = None,
     mass: Any = None,
     max_steps: int | None = None,
+    max_events: int | None = None,
     gradient: str | None = None,
     memory: Any = "all",
     snapshots: int | None = None,
@@ -83,7 +84,8 @@ def solve_ivp(
     events
         A function ``event(t, y, *args)`` or a list of them, whose zeros are looked for. Attributes
         as SciPy's: ``terminal`` (a bool, or after how many) and ``direction``. Their times are
-        differentiable.
+        differentiable. Under `vmap` and in programs what is not met is NaN, and so are times and
+        states after the end.
     vectorized
         Whether ``fun`` takes states as columns of a matrix; it is called with one.
     args
@@ -92,6 +94,10 @@ def solve_ivp(
         SciPy's.
     max_steps
         Where to give up: 100,000, and 4,096 inside a recording.
+    max_events
+        How many places ``t_events`` and ``y_events`` have for an event that is not terminal,
+        whatever happens; those that are left are NaN. A terminal event has as many as it takes to
+        end the solution.
     jac
         The derivative of the slope by a state that is a vector, as a function ``jac(t, y, *args)``
         or a matrix, for implicit methods. It is compared with the exact derivative at the
@@ -145,32 +151,36 @@ def solve_ivp(
         return _system(fun, unknowns, args, vectorized, chosen, mass, jac, jac_sparsity)
 
     system = system_of(arguments)
+    watcher = Watcher(events, unknowns, arguments) or None
     options = {"memory": memory, "snapshots": snapshots}
     problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
     chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    if can_be_recorded(
-        problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")
-    ):
-        return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
-    if not everywhere(ad.isfinite(flat.detach())):
-        raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
-    check_start(system, begin, flat)
-    seen = Events(events, unknowns, arguments, chosen, flat.detach())
-    plan = planned(problem, begin, end, flat, seen)
-    leaves, spec = _tree.flatten(arguments)
-    given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
-    inputs = inputs_of(problem, begin, flat, given)
-    way = choose(gradient, problem, plan, inputs, flat, bool(seen), options)
-    path: Path
-    if way.name == "discrete":
-        path = followed(problem, plan, begin, end, flat, way.options)
-    else:
-        chosen.between = True
-        if way.name == "continuous":
-            path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+
+    def eager() -> OdeResult:
+        if not everywhere(ad.isfinite(flat.detach())):
+            raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
+        check_start(system, begin, flat)
+        plan = planned(problem, begin, end, flat, watcher)
+        leaves, spec = _tree.flatten(arguments)
+        given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
+        inputs = inputs_of(problem, begin, flat, given)
+        way = choose(gradient, problem, plan, inputs, flat, watcher is not None, options)
+        path: Path
+        if way.name == "discrete":
+            path = followed(problem, plan, begin, end, flat, way.options)
         else:
-            path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
-    return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen, way)
+            chosen.between = True
+            if way.name == "continuous":
+                path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+            else:
+                path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
+        return result(path, plan, unknowns, watcher, max_events, t_eval, dense_output, chosen, way)
+
+    if not can_be_recorded(t_eval, watcher, max_events, dense_output, gradient):
+        return eager()
+    at = ad.as_tensor([] if t_eval is None else t_eval, dtype=flat.dtype).reshape(-1)
+    inside = Recorded(problem, begin, end, flat, at, options, watcher, max_events, dense_output)
+    return recorded_result(inside, begin, end, unknowns, t_eval is None, dense_output, eager)
 
 
 def odeint(
@@ -331,95 +341,3 @@ def _system(
 
     groups, pattern = (None, None) if jac_sparsity is None else sparse_columns(jac_sparsity)
     return System(slope, mass, matrix, groups, pattern)
-
-
-def _result(
-    path: Path,
-    plan: Plan,
-    unknowns: Unknowns,
-    seen: Events,
-    t_eval: Any,
-    dense: bool,
-    method: Method,
-    way: Choice,
-) -> OdeResult:
-    t_events, y_events = seen.found(path)
-    if t_eval is None:
-        times, states = path.times, path.states
-        if seen.ended:
-            assert isinstance(path, Trajectory)  # as of all solutions with events
-            last = seen.last(t_events)
-            times = ad.cat([times[:-1], last[None]])
-            states = ad.cat([states[:-1], path.at_step(len(states) - 2, last)[None]])
-    else:
-        times = ad.as_tensor(t_eval, dtype=path.times.dtype).reshape(-1)
-        if seen.ended:
-            times = times[: int(seen.before_end(times, path))]
-        states = path.at(times) if method.between else _at_ends(path, times)
-    leaves = _trees(states, unknowns)
-    tried = plan.steps + plan.rejected
-    return OdeResult(
-        t=times,
-        y=leaves,
-        sol=(lambda t: _trees(path.at(ad.as_tensor(t, dtype=states.dtype)), unknowns))
-        if dense
-        else None,
-        t_events=t_events,
-        y_events=y_events,
-        nfev=method.slopes * tried + 3,
-        njev=method.matrices * tried,
-        nlu=method.matrices * tried,
-        nsteps=plan.steps,
-        rejected=plan.rejected,
-        status=plan.status,
-        message=plan.message,
-        success=True,
-        method=method.name,
-        gradient=way.name,
-        gradient_reason=way.reason,
-        events_missed=seen.missed(plan.times[0], plan.times[-1]),
-    )
-
-
-def _recorded(
-    problem: Problem,
-    begin: Tensor,
-    end: Tensor,
-    y: Tensor,
-    t_eval: Any,
-    unknowns: Unknowns,
-    options: dict[str, Any],
-) -> OdeResult:
-    times = ad.as_tensor(t_eval, dtype=y.dtype).reshape(-1)
-    states, count = solved_in_recording(problem, begin, end, y, times, options)
-    return OdeResult(
-        t=times,
-        y=_trees(states, unknowns),
-        sol=None,
-        t_events=None,
-        y_events=None,
-        nsteps=count,
-        status=0,
-        message="the end of the interval was reached",
-        success=True,
-        method=problem.method.name,
-        gradient="discrete",
-        gradient_reason="inside a recording the steps are what there is",
-    )
-
-
-def _at_ends(path: Path, times: Tensor) -> Tensor:
-    """The states at times that are those of the beginning or of the end."""
-    if not times.numel():
-        return path.states[:0]
-    first = (times == path.times[0].detach()).tolist()
-    return ad.stack([path.states[0 if on else -1] for on in first])
-
-
-def _trees(states: Tensor, unknowns: Unknowns) -> Any:
-    """States in rows as the structure of the state, with time as the last axis of every tensor."""
-    if states.ndim == 1:
-        return unknowns.tree(states)
-    if not len(states):
-        return ad.map(lambda t: t.detach()[..., None][..., :0], unknowns.tree(unknowns.start))
-    return unknowns.stacked(states)

@@ -10,7 +10,7 @@ from adjoint._colouring import Pattern
 from adjoint._core import Tensor
 from adjoint.func import jacfwd, jvp, vmap
 
-__all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
+__all__ = ["Held", "Slope", "System", "columns_by_groups", "sparse_columns"]
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 
@@ -115,6 +115,39 @@ class _Values(System):
         return self._of.by_time(t, y).detach()
 
 
+class Held(System):
+    """A system whose state stays what it is for those samples of a `vmap` that are done.
+
+    Their slope is asked for at ``(t, y)`` alone, where it is finite, and not used. With a singular
+    mass matrix the equations without derivatives hold the state.
+    """
+
+    def __init__(self, of: System, done: Tensor, t: Tensor, y: Tensor) -> None:
+        self._of, self._done, self._t, self._y = of, done, t, y
+        self._beside: Tensor | None = None
+        if of.mass is not None:
+            mass = of.mass.detach()
+            self._beside = mass @ ad.linalg.pinv(mass) - ad.eye(mass.shape[0], dtype=mass.dtype)
+
+        def slope(s: Tensor, v: Tensor) -> Tensor:
+            at, state = self._where(s, v)
+            still = ad.zeros_like(v) if self._beside is None else self._beside @ (v - y)
+            return ad.where(done, still, of.slope(at, state))
+
+        super().__init__(slope, of.mass)
+
+    def _where(self, t: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return ad.where(self._done, self._t, t), ad.where(self._done, self._y, y)
+
+    def matrix(self, t: Tensor, y: Tensor) -> Tensor:
+        moving = self._of.matrix(*self._where(t, y))
+        still = ad.zeros_like(moving) if self._beside is None else self._beside
+        return ad.where(self._done, still, moving)
+
+    def by_time(self, t: Tensor, y: Tensor) -> Tensor:
+        return ad.where(self._done, 0.0, self._of.by_time(*self._where(t, y)))
+
+
 def columns_by_groups(
     f: Callable[[Tensor], Tensor], x: Tensor, groups: Groups, pattern: Tensor
 ) -> Tensor:
@@ -132,7 +165,10 @@ def columns_by_groups(
 def sparse_columns(given: Any) -> tuple[Groups, Tensor]:
     """The groups of columns of a sparsity pattern, and the pattern as a matrix of bools."""
     pattern = Pattern.of(given, "jac_sparsity=")
-    filled = ad.zeros(pattern.shape, dtype=ad.bool)
-    filled[ad.from_numpy(pattern.rows), ad.from_numpy(pattern.columns)] = True
+    # Made from lists, as programs do not take memory of NumPy's.
+    size = pattern.shape[0] * pattern.shape[1]
+    places = ad.tensor((pattern.rows * pattern.shape[1] + pattern.columns).tolist())
+    filled = ad.zeros(size, dtype=ad.bool).index_fill(0, places, True).reshape(pattern.shape)
     colours = pattern.column_colours
-    return Groups(ad.from_numpy(colours).clamp(min=0), int(colours.max()) + 1), filled
+    of_column = ad.tensor(colours.clip(min=0).tolist())
+    return Groups(of_column, int(colours.max()) + 1), filled

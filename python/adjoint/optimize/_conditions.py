@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, is_batched, somewhere
+from adjoint._samples import everywhere, has_tangent, is_batched, somewhere
 from adjoint.func import grad, jacfwd
 
 from ._choice import linear_for
@@ -229,7 +229,7 @@ class Conditions(Parts):
         def look() -> bool:
             bounds = () if self._bounds is None else self._bounds
             parts = [(self._given or self._objective)(x), *bounds, self._constraints(x)]
-            return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
+            return any(t.requires_grad or has_tangent(t) for t in parts)
 
         found: bool = ad._core._unrecorded(look)
         return found

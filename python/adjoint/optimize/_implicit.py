@@ -23,7 +23,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import is_batched
+from adjoint._samples import has_tangent, is_batched
 from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
 
@@ -94,7 +94,7 @@ class _Equation:
 
     def check(self, residual: Residual, linear: Linear, x: Tensor, r: Tensor) -> None:
         """Raise if the residual is that of another equation now."""
-        if _core._is_recording() or is_batched(r, x) or _core._has_tangent(r):
+        if _core._is_recording() or is_batched(r, x) or has_tangent(r):
             return
         r = r.detach()
         if ad.equal(r, self._r) or not bool(ad.isfinite(self._r).all()):
@@ -137,7 +137,7 @@ def answer(
             r = residual(x)
         finally:
             recording.stop()
-        moves = duals > 0 and _core._has_tangent(r)
+        moves = duals > 0 and has_tangent(r)
         return r, r.detach(), r.requires_grad, moves, is_batched(r)
 
     # The program around, if one is recorded, has nothing of this call.

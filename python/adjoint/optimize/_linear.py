@@ -7,7 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import batch_of
+from adjoint._samples import batch_of, has_tangent
 from adjoint.func import jacfwd
 
 __all__ = ["Dense", "Linear"]
@@ -95,7 +95,7 @@ class Dense(Linear):
         return solve, info == 0
 
     def solve(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
-        if not ad.is_grad_enabled() and not ad._core._has_tangent(x):
+        if not ad.is_grad_enabled() and not has_tangent(x):
             return self._by_factors(residual, x, b, False)
         return _solved(self.matrix(residual, x), b)
 

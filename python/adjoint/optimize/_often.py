@@ -20,7 +20,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import is_batched
+from adjoint._samples import has_tangent, is_batched
 from adjoint.autograd.graph import get_gradient_edge
 from adjoint.compiler._compile import Compiled
 from adjoint.func import jacfwd
@@ -159,7 +159,7 @@ class Lately:
         self._known: OrderedDict[bytes, Any] = OrderedDict()
 
     def __call__(self, v: Tensor) -> Any:
-        if is_batched(v) or _core._has_tangent(v):
+        if is_batched(v) or has_tangent(v):
             return self._function(v)
         place = v.numpy().tobytes()
         if place not in self._known:

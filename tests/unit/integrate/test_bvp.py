@@ -104,3 +104,69 @@ def test_arrays_and_lists_as_scipys_users_write_them() -> None:
         tol=1e-8,
     )
     assert found.sol(0.5)[0].item() == pytest.approx(math.sin(1) / math.sin(2), abs=1e-8)
+
+
+def test_a_mesh_that_does_not_grow_is_a_part_of_a_program() -> None:
+    mesh = ad.linspace(0, 1, 15, **DOUBLE)
+
+    def of(a: ad.Tensor, max_nodes: int = 15) -> Any:
+        found = solve_bvp(
+            lambda x, y, p: ad.stack([y[1], -(p[0] ** 2) * y[0] + 0 * a]),
+            lambda left, right, p: ad.stack([left[0], right[0], left[1] - p[0] * a]),
+            mesh,
+            ad.stack([ad.sin(3 * mesh), 3 * ad.cos(3 * mesh)]),
+            p=[3.0],
+            tol=1e-2,
+            max_nodes=max_nodes,
+        )
+        return found.y, found.yp, found.p, found.sol(0.3), found.rms_residuals, found.niter
+
+    compiled = ad.compile(of)
+    for value in (1.0, 1.5):
+        a, b = (ad.tensor(value, **DOUBLE, requires_grad=True) for _ in range(2))
+        found, wanted = compiled(a), of(b)
+        for x, y in zip(found[:5], wanted[:5], strict=True):
+            assert ad.equal(x, y)
+        assert int(found[5]) == wanted[5]
+        slopes = [
+            ad.autograd.grad(y[0].sum() + y[2].sum(), x, create_graph=True)[0]
+            for x, y in ((a, found), (b, wanted))
+        ]
+        assert ad.equal(*slopes)
+    assert len(compiled.programs) == 1 and not compiled.reasons
+    with pytest.raises(ConvergenceError, match="no room for more nodes"):
+        ad.compile(
+            lambda k: (
+                solve_bvp(
+                    lambda x, y: ad.stack([y[1], k * y[0]]),
+                    lambda left, right: ad.stack([left[0] - 1, right[0]]),
+                    mesh,
+                    ad.zeros(2, 15, **DOUBLE),
+                    max_nodes=15,
+                ).y
+            )
+        )(ad.tensor(1e4, **DOUBLE))
+
+
+def test_programs_of_samples_and_tangents() -> None:
+    mesh = ad.linspace(0, 1, 9, **DOUBLE)
+
+    def of(a: ad.Tensor) -> Any:
+        return solve_bvp(
+            lambda x, y: ad.stack([y[1], a * y[0] + 0.2 * y[0] ** 3]),
+            lambda left, right: ad.stack([left[0] - 1, right[0] - a]),
+            mesh,
+            ad.zeros(2, 9, **DOUBLE),
+            max_nodes=9,
+        ).y
+
+    rows = ad.tensor([0.2, 0.4, 0.8], **DOUBLE)
+    for f in (
+        ad.vmap(of),
+        lambda a: ad.func.jvp(of, (a[0],), (a[1],))[1],
+        lambda a: ad.vmap(ad.func.grad(lambda b: of(b).sum()))(a),
+    ):
+        compiled = ad.compile(f)
+        assert ad.equal(compiled(rows), f(rows))
+        assert ad.equal(compiled(2 * rows), f(2 * rows))
+        assert len(compiled.programs) == 1 and not compiled.reasons

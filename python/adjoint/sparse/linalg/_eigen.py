@@ -21,7 +21,7 @@ import numpy as np
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import batch_of
+from adjoint._samples import batch_of, has_tangent
 from adjoint._tensor.creation import from_numpy
 from adjoint.sparse._factors import singular
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix, coo_array, eye_array
@@ -257,7 +257,7 @@ class _Pairs:
         a, b = self._a, self._b
         w, v = self._found(find)
         dual = _core._current_dual_level() >= 0
-        moves = dual and (_core._has_tangent(a.values) or _core._has_tangent(b.values))
+        moves = dual and has_tangent(a.values, b.values)
         records = _core.is_grad_enabled() and (a.values.requires_grad or b.values.requires_grad)
         if not (moves or records):
             return w, v
