@@ -315,8 +315,10 @@ def gradients_between(
     """The gradients of inputs, by the part of the graph that lies between them and results.
 
     ``results`` come with the gradients that have arrived at them. Where one input was computed from
-    another no gradient goes on from it: the pass around this one does that.
+    another no gradient goes on from it: the pass around this one does that. A result without a
+    history (of a branch that reads no variable) has nothing between.
     """
+    results = [pair for pair in results if pair[0].requires_grad]
     outs, grads = (tuple(pair[k] for pair in results) for k in (0, 1))
     return gradients(outs, grads, keep, create_graph, tuple(inputs), True, end_at_inputs=True)
 

@@ -182,6 +182,12 @@ class _Pass:
             by = [k for k in step.by if known[k].requires_grad]
             found = gradients_between(asked, [known[k] for k in by], graph, graph)
         all_grads = _spread(len(known), by, found)
+        # A branch that was not taken gives nothing. It is zero then, as in the native pass: which
+        # gradients there are must follow from those that arrive, not from the values of a step.
+        given = step.given_by(arrivals.sources)
+        for k in by:
+            if all_grads[k] is None and k in given:
+                all_grads[k] = ad.zeros_like(known[k])
         return all_grads[:carries], all_grads[len(rows) :], all_grads[carries : len(rows)]
 
     def _all_x_grads(self) -> Maybe:

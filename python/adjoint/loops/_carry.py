@@ -45,7 +45,9 @@ def as_argument(t: Tensor) -> Tensor:
     """
     differentiable = t.is_floating_point() or t.is_complex()
     if differentiable and _core.is_grad_enabled() and not t.requires_grad:
-        t = t.detach().requires_grad_()
+        # A sample of a vmap cannot be a leaf; a variable of its transform stands in for it.
+        inside = _core._batch_level((t,))
+        t = _core._variable(t, False) if inside else t.detach().requires_grad_()
     return t.clone(memory_format=ad.contiguous_format)
 
 

@@ -201,6 +201,16 @@ class Step(FirstCall, StepForms):
             found = self._depends[source] = _core._unrecorded(lambda: self._walk_from(source))
         return found
 
+    def given_by(self, sources: Sequence[int]) -> frozenset[int]:
+        """The inputs that get a gradient where one arrives at these, whatever the values are.
+
+        Parameters
+        ----------
+        sources
+            As in `Arrivals`.
+        """
+        return frozenset[int]().union(*(self._dependences(k) for k in sources))
+
     def _walk_from(self, source: int) -> frozenset[int]:
         ends: dict[Any, set[int]] = {}
         for k in self._by:
