@@ -19,13 +19,16 @@ from adjoint.composite._ravel import ravel
 from adjoint.func import jacfwd, jvp
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._implicit import answer
-from adjoint.optimize._linear import Dense
+from adjoint.optimize._large import ByFactors
+from adjoint.optimize._linear import Dense, Linear, linalg_error
 from adjoint.optimize._unknowns import Unknowns
 
 from ._problem import OdeResult
 from ._system import columns_by_groups, sparse_columns
 
 __all__ = ["solve_bvp"]
+
+_WHOLE = 100  # unknowns up to which a matrix with all its zeros costs less than its factors
 
 
 def solve_bvp(
@@ -260,9 +263,13 @@ class _Bvp:
             between = y[:, 1:] - y[:, :-1] - h / 6 * (f[:, :-1] + f[:, 1:] + 4 * inner)
             return ad.cat([between.flatten(), self.conditions(y[:, 0], y[:, -1], q)])
 
-        groups, pattern = sparse_columns(_pattern(n, m, 0 if p is None else p.numel()))
-        linear = Dense(lambda v: columns_by_groups(residual, v, groups, pattern))
         v = y.flatten() if p is None else ad.cat([y.flatten(), p])
+        linear: Linear
+        if v.numel() <= _WHOLE or self._batch.levels:
+            groups, pattern = sparse_columns(_pattern(n, m, 0 if p is None else p.numel()))
+            linear = Dense(lambda v: columns_by_groups(residual, v, groups, pattern))
+        else:
+            linear = ByFactors()
         v = answer(residual, _polished(residual, v, linear, result), linear)
         values, q = parts(v)
         slopes = self.slope(x, values, q)
@@ -303,13 +310,20 @@ def _pattern(n: int, m: int, k: int) -> Any:
     return np.concatenate([states, np.ones((len(states), k), dtype=bool)], axis=1)
 
 
-def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
-    """Newton's method from an answer that SciPy found to its tolerance."""
+def _factors(residual: Any, v: Tensor, linear: Linear) -> tuple[Any, Tensor]:
+    linear.solve(residual, v, ad.zeros_like(v))  # raises where there is none
+    return (lambda b: linear.solve(residual, v, b)), ad.tensor(True)
+
+
+def _polished(residual: Any, v: Tensor, linear: Linear, result: Any) -> Tensor:
+    """Newton's method from an answer that SciPy found to its tolerance, with the matrix there."""
     with ad.no_grad():
         v = v.detach()
-        matrix = linear.matrix(residual, v)
-        lu, pivots, info = ad.linalg.lu_factor_ex(matrix)
-        if not everywhere(info == 0):
+        try:
+            solve, good = linear.factored(residual, v) or _factors(residual, v, linear)
+        except linalg_error:
+            good = ad.tensor(False)
+        if not everywhere(good):
             raise ConvergenceError(
                 "solve_bvp(): the collocation equations are singular at the answer, so that it is "
                 "not isolated and has no derivative\n"
@@ -317,12 +331,12 @@ def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
                 OdeResult(success=False, status=2, message="singular"),
             )
         for _ in range(10):
-            change = ad.linalg.lu_solve(lu, pivots, residual(v)[:, None])[:, 0]
+            change = solve(residual(v))
             v = v - change
-            small = 1e-13 * (1 + v.abs().amax())
+            small = 1e-13 * v.abs().amax()
             if everywhere(change.abs().amax() <= small):
                 return v
-    if not everywhere(change.abs().amax() <= 1e-8 * (1 + v.abs().amax())):
+    if not everywhere(change.abs().amax() <= 1e-8 * v.abs().amax()):
         raise ConvergenceError(
             "solve_bvp(): the collocation equations are not solved, the last change was "
             f"{largest(change)}\n  fix: a smaller tol",

@@ -6,11 +6,12 @@ import importlib
 
 import pytest
 
-from . import of_linalg, of_optimize
+from . import of_integrate, of_linalg, of_optimize
 from .references import Case, check
 
 ROOMS = {
     "optimize": of_optimize,
+    "integrate": of_integrate,
     "linalg": of_linalg,
 }
 
