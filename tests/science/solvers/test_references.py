@@ -6,13 +6,14 @@ import importlib
 
 import pytest
 
-from . import of_integrate, of_linalg, of_optimize
+from . import of_integrate, of_linalg, of_optimize, of_sparse
 from .references import Case, check
 
 ROOMS = {
     "optimize": of_optimize,
     "integrate": of_integrate,
     "linalg": of_linalg,
+    "sparse.linalg": of_sparse,
 }
 
 
