@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from . import of_integrate, of_linalg, of_optimize, of_sparse
+from . import of_integrate, of_interpolate, of_linalg, of_optimize, of_signal, of_sparse
 from .references import Case, check
 
 ROOMS = {
@@ -14,6 +14,8 @@ ROOMS = {
     "integrate": of_integrate,
     "linalg": of_linalg,
     "sparse.linalg": of_sparse,
+    "interpolate": of_interpolate,
+    "signal": of_signal,
 }
 
 
