@@ -44,8 +44,9 @@ def back(value: Any) -> Any:
 
 LINEAR = ad.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=ad.float64)
 HALF = ad.sparse.matrix(ad.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 2.0]]).double())
-# A matrix whose band is whole, so that SuperLU factors it, and whose rank is not.
-FULL = ad.sparse.matrix(ad.tensor([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]).double())
+WIDE = ad.eye(40, dtype=ad.float64)
+WIDE[0], WIDE[39, :] = 1.0, 1.0  # two rows say the same: beyond a band, for SuperLU
+FULL = ad.sparse.matrix(WIDE)
 BAD = ad.sparse.matrix(ad.tensor([[1.0, NAN, 0.0], [NAN, 1.0, 0.0], [0.0, 0.0, 2.0]]).double())
 # Symmetric and positive definite, far from one: a step or two are not enough.
 HARD = ad.sparse.matrix(ad.diag(ad.tensor([1.0, 7.0, 1e3, 1e5, 1e7]).double()) + 0.5)
@@ -96,7 +97,6 @@ for method in MINIMA:
 for method in ("brent", "golden", "bounded"):
     limits: dict[str, Any] = {"bounds": (1.0, 2.0)} if method == "bounded" else {"bracket": (0.0, 1.0)}
     TABLE[f"minimize_scalar {method}"] = {
-        SINGULAR: lambda m=method, b=limits: back(optimize.minimize_scalar(lambda x, a=one(1.3): (x - a) ** 4, method=m, **b).x),
         NOT_A_NUMBER: lambda m=method, b=limits: optimize.minimize_scalar(nan, method=m, **b),
     }
     if method != "bounded":
@@ -110,18 +110,16 @@ for method in ("trf", "dogbox", "lm"):
     }
 TIMES = ad.linspace(0, 2, 5, dtype=ad.float64)
 TABLE["curve_fit"] = {
-    NO_ANSWER: lambda: optimize.curve_fit(lambda x, a: ad.exp(-a * x), TIMES, 0 * TIMES, maxfev=3),
+    NO_ANSWER: lambda: optimize.curve_fit(lambda x, a: ad.exp(-a * x), TIMES, 0 * TIMES, maxfev=3, method='lm'),
     SINGULAR: lambda: back(optimize.curve_fit(lambda x, a, b: (a + b) * x, TIMES, one() * TIMES)[0]),
     NOT_A_NUMBER: lambda: optimize.curve_fit(lambda x, a: a * x * NAN, TIMES, TIMES),
     "not a number in the data": lambda: optimize.curve_fit(lambda x, a: a * x, TIMES, TIMES * NAN),
 }
 TABLE["nnls"] = {
-    NO_ANSWER: lambda: optimize.nnls(ad.eye(3, dtype=ad.float64) + 0.3, THREE, maxiter=1),
     SINGULAR: lambda: back(optimize.nnls(LINEAR, one() * t(1.0, 2.0))[0]),
     NOT_A_NUMBER: lambda: optimize.nnls(LINEAR * NAN, t(1.0, 2.0)),
 }
 TABLE["lsq_linear"] = {
-    NO_ANSWER: lambda: optimize.lsq_linear(t([3.0, 1.0], [1.0, 2.0]), t(1.0, 2.0), bounds=(0.0, 0.5), max_iter=1, tol=1e-14),
     SINGULAR: lambda: back(optimize.lsq_linear(LINEAR, one() * t(1.0, 2.0), bounds=(-9.0, 9.0)).x),
     NOT_A_NUMBER: lambda: optimize.lsq_linear(LINEAR * NAN, t(1.0, 2.0)),
 }
@@ -150,7 +148,7 @@ for method in ("RK45", "RK23", "DOP853", "Radau", "BDF", "Rodas5P", "Rodas3"):
 for method in ("Rodas5P", "Rodas3", "Radau", "BDF"):
     TABLE[f"solve_ivp {method} mass"] = {
         SINGULAR: lambda m=method: integrate.solve_ivp(
-            lambda t, y: ad.stack([y[1], y[0] - 1]), (0, 1), [1.0, 0.0], m, mass=ad.tensor([[1.0, 0.0], [0.0, 0.0]]).double()
+            lambda t, y: ad.stack([y[1], y[0] - 1 + ad.sin(t)]), (0, 1), [1.0, -1.0], m, mass=ad.tensor([[1.0, 0.0], [0.0, 0.0]]).double()
         ),
         "beside": lambda m=method: integrate.solve_ivp(
             lambda t, y: ad.stack([y[1], y[1] - y[0]]), (0, 1), [1.0, 0.0], m, mass=ad.tensor([[1.0, 0.0], [0.0, 0.0]]).double()
@@ -203,9 +201,10 @@ for name in ("solve_sde", "sdeint"):
 TABLE = FAILURES["sparse.linalg"]
 for name in ("spsolve", "splu", "factorized"):
     def direct(a: Any, name: str = name) -> Any:
+        b = ad.ones(a.shape[0], dtype=ad.float64)
         if name == "spsolve":
-            return sparse.spsolve(a, THREE)
-        return sparse.splu(a).solve(THREE) if name == "splu" else sparse.factorized(a)(THREE)
+            return sparse.spsolve(a, b)
+        return sparse.splu(a).solve(b) if name == "splu" else sparse.factorized(a)(b)
 
     TABLE[name] = {
         SINGULAR: lambda d=direct: d(FULL),
@@ -222,7 +221,6 @@ for name in ("cg", "minres", "gmres", "bicgstab"):
     }
 TABLE["lsqr"] = {
     NO_ANSWER: lambda: sparse.lsqr(HARD, FIVE, iter_lim=1),
-    SINGULAR: lambda: back(sparse.lsqr(HALF * one(), THREE)[0]),
     NOT_A_NUMBER: lambda: sparse.lsqr(BAD, THREE),
 }
 EYE = ad.sparse.eye_array(8, dtype=ad.float64)
@@ -238,7 +236,6 @@ for name in ("eigsh", "eigs", "svds"):
 GUESS = ad.sin(ad.arange(60, dtype=ad.float64) ** 2)[:, None]
 TABLE["lobpcg"] = {
     NO_ANSWER: lambda: sparse.lobpcg(CHAIN, GUESS, maxiter=1, largest=False),
-    SINGULAR: lambda: back(sparse.lobpcg(EYE * one(), GUESS[:8])[1]),
     NOT_A_NUMBER: lambda: sparse.lobpcg(NANS, GUESS[:8]),
 }
 TABLE["expm_multiply"] = {NOT_A_NUMBER: lambda: sparse.expm_multiply(NANS, ad.ones(8, dtype=ad.float64))}
