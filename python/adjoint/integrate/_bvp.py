@@ -21,7 +21,8 @@ from adjoint.func import jacfwd, jvp
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._inside import Inside, is_inside
-from adjoint.optimize._linear import Dense
+from adjoint.optimize._large import ByFactors
+from adjoint.optimize._linear import Dense, Linear, linalg_error
 from adjoint.optimize._unknowns import Unknowns
 
 from ._bvp_search import CONVERGED, Limits, Mesh, Search
@@ -29,6 +30,8 @@ from ._problem import OdeResult
 from ._system import columns_by_groups, sparse_columns
 
 __all__ = ["solve_bvp"]
+
+_WHOLE = 100  # unknowns up to which a matrix with all its zeros costs less than its factors
 
 
 def solve_bvp(
@@ -127,6 +130,7 @@ class _Bvp:
                 f"solve_bvp(): bc gives {ends.numel()} conditions where y has {self.y.shape[0]} "
                 f"components and p {wanted - self.y.shape[0]}"
             )
+        self._samples = bool(batch_of(self.y.detach(), f, ends).levels)
         must_hold(ad.isfinite(f), self._not_finite)
 
     def _not_finite(self, _: Tensor) -> ConvergenceError:
@@ -281,8 +285,13 @@ class _Bvp:
             between = y[:, 1:] - y[:, :-1] - h / 6 * (f[:, :-1] + f[:, 1:] + 4 * inner)
             return ad.cat([between.flatten(), self.conditions(y[:, 0], y[:, -1], q)])
 
-        groups, pattern = sparse_columns(_pattern(n, m, 0 if p is None else p.numel()))
-        linear = Dense(lambda v: columns_by_groups(residual, v, groups, pattern))
+        size = n * m + (0 if p is None else p.numel())
+        linear: Linear
+        if size <= _WHOLE or self._samples or is_inside():
+            groups, pattern = sparse_columns(_pattern(n, m, size - n * m))
+            linear = Dense(lambda v: columns_by_groups(residual, v, groups, pattern))
+        else:
+            linear = ByFactors()
         return _Equations(residual, linear, x)
 
     def _differentiable(
@@ -318,7 +327,7 @@ class _Equations(NamedTuple):
     """What the values at the nodes solve."""
 
     residual: Callable[[Tensor], Tensor]
-    linear: Dense
+    linear: Linear
     x: Tensor
 
     def matrix(self, v: Tensor) -> Tensor:
@@ -345,14 +354,22 @@ def _pattern(n: int, m: int, k: int) -> Any:
     return np.concatenate([states, np.ones((len(states), k), dtype=bool)], axis=1)
 
 
+def _factors(residual: Any, v: Tensor, linear: Linear) -> tuple[Any, Tensor]:
+    linear.solve(residual, v, ad.zeros_like(v))  # raises where there is none
+    return (lambda b: linear.solve(residual, v, b)), ad.tensor(True)
+
+
 def _polished(equations: _Equations, found: Mesh) -> Tensor:
-    """Newton's method from an answer that SciPy found to its tolerance."""
-    residual = equations.residual
+    """Newton's method from an answer that SciPy found to its tolerance, with the matrix there."""
+    residual, linear = equations.residual, equations.linear
     with ad.no_grad():
         v = found.y.flatten() if found.p is None else ad.cat([found.y.flatten(), found.p])
         v = v.detach()
-        lu, pivots, info = ad.linalg.lu_factor_ex(equations.matrix(v))
-        if not everywhere(info == 0):
+        try:
+            solve, good = linear.factored(residual, v) or _factors(residual, v, linear)
+        except linalg_error:
+            good = ad.tensor(False)
+        if not everywhere(good):
             raise ConvergenceError(
                 "solve_bvp(): the collocation equations are singular at the answer, so that it is "
                 "not isolated and has no derivative\n"
@@ -360,12 +377,12 @@ def _polished(equations: _Equations, found: Mesh) -> Tensor:
                 OdeResult(success=False, status=2, message="singular"),
             )
         for _ in range(10):
-            change = ad.linalg.lu_solve(lu, pivots, residual(v)[:, None])[:, 0]
+            change = solve(residual(v))
             v = v - change
-            small = 1e-13 * (1 + v.abs().amax())
+            small = 1e-13 * v.abs().amax()
             if everywhere(change.abs().amax() <= small):
                 return v
-    if not everywhere(change.abs().amax() <= 1e-8 * (1 + v.abs().amax())):
+    if not everywhere(change.abs().amax() <= 1e-8 * v.abs().amax()):
         status, message = int(found.result.status), str(found.result.message)
         raise ConvergenceError(
             "solve_bvp(): the collocation equations are not solved, the last change was "

@@ -163,7 +163,9 @@ def quad(
 
     Intervals are halved where the rule of Gauss and Kronrod with 15 points has the largest error,
     without being recorded. The derivative is that of the sum over the intervals that were found: by
-    the ends, by ``args`` and by everything that ``func`` reads.
+    the ends, by ``args`` and by everything that ``func`` reads. It has as many digits where the
+    derivative of ``func`` is as smooth as ``func``; where it is not (``x**k`` by ``k`` near zero),
+    a smaller ``epsrel``, or ``points`` near that place, gives more.
 
     Parameters
     ----------

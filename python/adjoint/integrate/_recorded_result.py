@@ -16,7 +16,7 @@ from ._result import as_trees, before_the_end, missed, nan_after
 
 __all__ = ["recorded_result"]
 
-_OF_STEPS = "t y nfev njev nlu rejected".split()
+_OF_STEPS = ["t", "y", "nfev", "njev", "nlu", "rejected"]
 
 
 class _OfEvents(OdeResult):

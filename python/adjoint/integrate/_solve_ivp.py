@@ -158,7 +158,10 @@ def solve_ivp(
 
     def eager() -> OdeResult:
         if not everywhere(ad.isfinite(flat.detach())):
-            raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
+            raise ValueError(
+                "solve_ivp(): y0 has numbers that are NaN or infinite\n"
+                "  fix: look at what computes y0"
+            )
         check_start(system, begin, flat)
         plan = planned(problem, begin, end, flat, watcher)
         leaves, spec = _tree.flatten(arguments)

@@ -180,7 +180,7 @@ class CubicSpline(_Cubics):
     def _periodic(self) -> Tensor:
         n = self.x.numel()
         gap = (self._y[0] - self._y[-1]).detach().abs().max()
-        must_hold(gap <= 1e-10 * (1 + self._y.detach().abs().max()), _is_open)
+        must_hold(gap <= 1e-10 * self._y.detach().abs().max(), _is_open)
         h, secant = self._h, self._secants
         before, s_before = h.roll(1, 0), secant.roll(1, 0)
         m = n - 1

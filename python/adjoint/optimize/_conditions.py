@@ -400,6 +400,8 @@ class Found:
         # Directions in which the objective is flat have no step.
         matrix, right = self._linear.matrix(self._residual, self._z), r * self._units
         matrix = matrix * self._units * self._units[:, None]
+        if not everywhere(ad.isfinite(matrix) & ad.isfinite(right)):
+            return met & False
         shortest = ad.linalg.pinv(matrix, rtol=_RANK) @ right
         left = (right - matrix @ shortest).abs().max()
         solved = left <= _GAIN * right.abs().max()  # else it goes on forever

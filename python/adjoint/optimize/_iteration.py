@@ -91,7 +91,8 @@ class Iteration:
     def has_settled(self, step: Tensor) -> Tensor:
         """Whether the step that led here was short, too, beside the largest that x has been."""
         assert self._sizes is not None
-        return norm(step) <= self.tolerance**0.5 * norm(self._sizes)
+        settled: Tensor = norm(step) <= self.tolerance**0.5 * norm(self._sizes)
+        return settled
 
     def is_rounding(self, size: Tensor, x: Tensor) -> Tensor:
         """Whether a residual is as small as the rounding of ``x`` makes it, for a slope of one."""

@@ -92,6 +92,9 @@ class Large(Linear):
                     "  fix: put the derivative and the solver into a loop over the samples"
                 )
             return Dense().by_steps(residual, x, r, steps)
+        return self._by_frozen_steps(residual, x, r)
+
+    def _by_frozen_steps(self, residual: Residual, x: Tensor, r: Tensor) -> Tensor:
         at = x
         for k in range(3):  # Note [Frozen steps]
             x = x - _Frozen.apply(self, residual, at, False, r if k == 0 else residual(x))
@@ -106,6 +109,10 @@ class _Turned(Large):
 
     def raw(self, residual: Residual, x: Tensor, b: Tensor, transposed: bool) -> Tensor:
         return self._of.raw(self._residual, self._x, b, not transposed)
+
+    def by_steps(self, residual: Residual, x: Tensor, r: Tensor, steps: int) -> Tensor:
+        # Samples are those of gradients: a node stands for an equation without any.
+        return self._by_frozen_steps(residual, x, r)
 
 
 class _Frozen(Function):

@@ -6,12 +6,16 @@ import importlib
 
 import pytest
 
-from . import of_linalg, of_optimize
+from . import of_integrate, of_interpolate, of_linalg, of_optimize, of_signal, of_sparse
 from .references import Case, check
 
 ROOMS = {
     "optimize": of_optimize,
+    "integrate": of_integrate,
     "linalg": of_linalg,
+    "sparse.linalg": of_sparse,
+    "interpolate": of_interpolate,
+    "signal": of_signal,
 }
 
 

@@ -213,8 +213,11 @@ def svds(
     both = coo_array((values, (rows, columns)), (n + m, n + m))
 
     def find(a: Any, _: Any) -> tuple[Any, Any]:
-        block = a[:n, n:]
-        u, s, vh = _scipy_linalg().svds(block, k, v0=_start(v0, block), **options)
+        linalg, block = _scipy_linalg(), a[:n, n:]
+        try:
+            u, s, vh = linalg.svds(block, k, v0=_start(v0, block), **options)
+        except linalg.ArpackNoConvergence as error:
+            raise _lost("svds", error, k) from None
         order = np.argsort(s)
         v = np.concatenate([u, vh.conj().T]) / np.sqrt(2)
         return s[order], v[:, order]
@@ -277,7 +280,10 @@ class _Pairs:
             m = None if self._plain else SparseMatrix(b.places, second).to_scipy()
             left = SparseMatrix(a.places, first).to_scipy()
             if not np.isfinite(left.data).all():
-                raise ValueError(f"{self._name}(): the matrix has entries that are not finite")
+                raise ValueError(
+                    f"{self._name}(): the matrix has entries that are not finite\n"
+                    "  fix: look at what computes its values"
+                )
             w, v = find(left, m)
             _check_pairs(self._name, left, m, w, v)
             return [from_numpy(np.ascontiguousarray(t)) for t in (w, v)]

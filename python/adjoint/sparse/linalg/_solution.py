@@ -34,6 +34,8 @@ def run_on_host(
     ``also_read`` are tensors that a derivative rule reads: a loop has to know of them beforehand.
     ``like`` are of the form of the results, for a pass of placeholders.
     """
+    # Derivatives are the caller's: a tangent that goes along would be a tensor nobody knows of.
+    operands = [t.detach() for t in operands]
     if not _core._is_recording():
         return run(operands)
     count = len(operands)
