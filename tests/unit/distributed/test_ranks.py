@@ -19,6 +19,11 @@ def test_collectives_give_what_numpy_computes(count: int) -> None:
     assert check(count, "collectives.py").split() == ["done"] * count
 
 
+@pytest.mark.parametrize(("count", "seed"), [(3, 0), (8, 1)])
+def test_random_collectives_in_random_groups(count: int, seed: int) -> None:
+    assert check(count, "random_calls.py", str(seed), "80").split() == ["done"] * count
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_data_parallel_training_is_that_of_one_process(count: int) -> None:
     first = check(count, "ddp.py").splitlines()
