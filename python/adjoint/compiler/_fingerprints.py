@@ -219,7 +219,8 @@ def _codes_in(table: Any, file: str, depth: int) -> Iterator[types.CodeType]:
     for thing in list(table.values()):
         inner = getattr(thing, "__wrapped__", getattr(thing, "__func__", thing))
         inner = getattr(inner, "fget", inner)
-        for one in (thing, inner):
+        held = vars(thing).values() if isinstance(thing, types.FunctionType) else ()
+        for one in (thing, inner, *held):
             code = getattr(one, "__code__", None)
             if isinstance(code, types.CodeType) and code.co_filename in (file, GENERATED):
                 yield from _nested(code)

@@ -75,7 +75,11 @@ def _call_data(
     if guards.memory:
         raise _refuse("it reads arrays; fix: make them tensors")
     if guards.later or guards.arguments:
-        raise _refuse("it has hooks, custom functions, or asks what kind of tensor an argument is")
+        raise _refuse(
+            "it has hooks or custom functions (as checkpoints and `root` have), or asks what kind "
+            "of tensor an argument is; fix: leave these outside of the function, and let loops "
+            "keep less by memory= instead of a checkpoint"
+        )
     codes = [
         [how, code_print(code), module, code.co_qualname]
         for code, how, module in one.codes

@@ -168,6 +168,20 @@ def model_steps(x: Any) -> Any:
     return ad.scan(lambda c, _: (NET(c), None), x, length=6)[0]
 
 
+def solved(x: Any) -> Any:
+    """An equation, whose steps are chosen when the program runs."""
+    at = ad.linspace(0, 1, 4, dtype=ad.float64)
+    return ad.integrate.solve_ivp(lambda t, y: -W * y + t, (0.0, 1.0), x, t_eval=at).y
+
+
+def solved_implicitly(x: Any) -> Any:
+    """The same by a method whose steps are equations."""
+    at = ad.linspace(0, 1, 3, dtype=ad.float64)
+    return ad.integrate.solve_ivp(
+        lambda t, y: -(y**3) + W, (0.0, 1.0), x, t_eval=at, method="Radau"
+    ).y
+
+
 ad.manual_seed(0)
 NET = ad.nn.Sequential(ad.nn.Linear(3, 4), ad.nn.Tanh(), ad.nn.Linear(4, 3)).double()
 KINDS = [
@@ -188,7 +202,10 @@ KINDS = [
     composites,
     some_arrive,
     model_steps,
+    solved,
+    solved_implicitly,
 ]
+_NO_SECOND = (with_numbers, until_with_few_states, until, nested, solved, solved_implicitly)
 INPUTS = ([0.3, 0.2, -0.1], [0.9, 0.7, 0.2], [-0.2, 0.01, 0.02], [2.0, 2.0, 1.5])
 
 
@@ -224,7 +241,7 @@ def second(function: Any, start: list[float]) -> list[float]:
 
 def outcomes(function: Any, plain: Any) -> Any:
     """Both, for some inputs."""
-    has_second = plain not in (with_numbers, until_with_few_states, until, nested)
+    has_second = plain not in _NO_SECOND
     return (
         [outcome(function, start) for start in INPUTS],
         [second(function, start) for start in INPUTS if has_second],

@@ -116,13 +116,17 @@ def test_what_is_python_of_a_process_is_refused_with_words_that_say_what_to_do(
             lambda c, _: (c.cos(), None), x, length=9, snapshots=2, disk=folder, resume=True
         )[0]
 
+    def checkpointed(x: Any) -> Any:
+        return ad.utils.checkpoint.checkpoint(lambda x: x.sin(), x, use_reentrant=False)
+
     for function, why in (
+        (checkpointed, "hooks or custom functions.*fix: leave these outside"),
         (_external, "calls an external.*fix: call the external outside"),
         (resumed, "resume=True.*fix: save it without that"),
     ):
         fast = ad.compile(function)
         for _ in range(2):
-            fast(ad.ones(3, dtype=ad.float64))
+            fast(ad.ones(3, dtype=ad.float64, requires_grad=True)).sum().backward()
         with pytest.raises(ValueError, match=why):
             fast.save(tmp_path / "p.safetensors")
 
