@@ -45,6 +45,8 @@ class Tables:
     steps : list
         Those of loops, each after the loops inside it: as data where a file is written, as
         `loops._loaded_step.LoadedStep` where it is read.
+    folders : list of str
+        Where loops of a file that is read keep states.
     numbers, alive
         Where a file is written, the number of a step by its address, and what keeps that its own.
     """
@@ -52,6 +54,7 @@ class Tables:
     def __init__(self, constants: list[Tensor]) -> None:
         self.constants = constants
         self.steps: list[Any] = []
+        self.folders: list[str] = []
         self.numbers: dict[int, int] = {}
         self.alive: list[Any] = []
 

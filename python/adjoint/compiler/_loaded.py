@@ -9,6 +9,7 @@ where they were. All else that the walk finds has to have the fingerprint that i
 from __future__ import annotations
 
 import builtins
+import os
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -56,7 +57,7 @@ class LoadedCall:
             if len(row) != length or not all(type(part) is str for part in row):
                 raise ValueError("what is known of the function is not text")
         self._held, self._reached = _places(call["held"]), _places(call["reached"])
-        tables = Tables.read(call["loops"], constants)
+        self._tables = tables = Tables.read(call["loops"], constants)
         self._forward = Described(call["forward"], tables)
         backward = call["backward"]
         self._backward = None if backward is None else Described(backward, tables)
@@ -170,6 +171,9 @@ class LoadedCall:
         Unfit
             The function, or what it reads, is not what it was.
         """
+        for folder in self._tables.folders:
+            if not os.path.isdir(folder):
+                raise Unfit(f"its loops keep states in {folder!r}, and there is no such folder")
         leaves, spec = _tree.flatten(arguments)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         stand_in = _core.empty(0)

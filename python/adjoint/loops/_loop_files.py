@@ -8,7 +8,6 @@ becomes of a step; compiler/_exchange.py, for the programs.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,6 +157,8 @@ def _loop_from(data: Any, tables: Tables) -> LoopRun:
     if has_length:
         check(index(count, _MOST) > 0, "a loop has no steps")
     memory = _memory_from(data["memory"], has_length)
+    if memory.folder is not None:
+        tables.folders.append(memory.folder)
     return LoopRun(step, step.carries, count, bool(data["reverse"]), memory, _no_function)
 
 
@@ -169,8 +170,6 @@ def _memory_from(data: Any, has_length: bool) -> Memory:
     if budget is not None:
         index(budget, _MOST)
     check(folder is None or type(folder) is str, "a folder has no name")
-    if folder is not None and not os.path.isdir(folder):
-        raise FileNotFoundError(f"a loop keeps states in {folder!r}, and there is no such folder")
     return Memory(block, states, budget, folder)
 
 
