@@ -101,6 +101,40 @@ def changed(x: Any) -> Any:
     return y.tanh_().as_strided((2, 2), (1, 2)).sum() + y.sum(), y
 
 
+def looped(x: Any) -> Any:
+    """Loops that run as an instruction, in one another, some of whose steps run again."""
+
+    def inner(c: Any, row: Any) -> Any:
+        (c,) = ad.while_loop(lambda s: s.abs().sum() < 9, lambda s: (s * 1.5 + row,), (c,))
+        return c * 0.1, c.sum()
+
+    def outer(c: Any, row: Any) -> Any:
+        c, ys = ad.scan(inner, c, x[0] * row)
+        c = ad.cond(ys[0] > 9.5, lambda c: c.sin(), lambda c: c * 2 + x[1], (c,))
+        return c, ys.sum()
+
+    return ad.scan(outer, x[0], ad.linspace(1, 2, 5), snapshots=2)
+
+
+def scanned(x: Any, rows: Any) -> Any:
+    """Rows, several carries, outputs of which some have no gradient."""
+
+    def step(carry: Any, row: Any) -> Any:
+        a, b, n = carry
+        a = a * x + row
+        return (b, a.tanh(), n + 1), (a > 0, a * b)
+
+    return ad.scan(step, (x, x * 2, 0), rows, reverse=True)[1][1], x.sum()
+
+
+def chosen(x: Any) -> Any:
+    """A branch, and a loop until a condition fails, which keeps few states."""
+    y = ad.cond(x.sum() > 0, lambda x: (x * 2, x.sum()), lambda x: (x.exp(), x.prod()), (x,))
+    return ad.while_loop(
+        lambda s, n: n < 6, lambda s, n: (s * x + y[1], n + 1), (y[0], ad.tensor(0)), snapshots=2
+    )[0]
+
+
 def cases() -> list[Case]:
     """Functions, and arguments for them."""
     grad, double = {"requires_grad": True}, {"dtype": ad.float64}
@@ -112,6 +146,9 @@ def cases() -> list[Case]:
         (matrices, (ad.eye(3, **double, **grad), ad.ones(3, 2, **double))),
         (arranged, (ad.linspace(-1, 2, 30, **grad).reshape(5, 6),)),
         (changed, (ad.linspace(-1, 1, 12, **grad).reshape(3, 4),)),
+        (looped, (ad.linspace(-1, 2, 10, **grad).reshape(2, 5),)),
+        (scanned, (ad.linspace(-1, 1, 3, **grad), ad.linspace(0, 1, 12, **grad).reshape(4, 3))),
+        (chosen, (ad.linspace(0, 1, 4, **grad),)),
     ]
 
 
@@ -226,6 +263,8 @@ def write(rng: random.Random, seed: Any, path: Path) -> None:
     if rng.random() < 0.9:
         one = rng.choice(data["calls"])
         name = rng.choice(("forward", "forward", "backward", "backward", "partial"))
+        if one["loops"] and rng.random() < 0.7:
+            name = "loops"
         if rng.random() < 0.1:
             data["calls"] = damaged(rng, data["calls"])
         else:

@@ -4,7 +4,8 @@ Nothing of a file is believed. A program is built from data by calling its ops, 
 stand-ins of the right form, while a recording takes them down. A public op checks what it is given;
 one that only adjoint itself calls has a rule for it (src/program/operand_rules.h). What a result is
 like is what the op gives, and has to be what the file says. The passes then run as they do for a
-function. The body of a loop is built once, whatever its length.
+function. The body of a loop is built once, whatever its length; loops that run as an instruction
+(`scan`, ...) say themselves what they are (_host_data.py), and are not run.
 
 Stand-ins hold numbers that most ops take. An op that raises for them (a matrix that is singular, a
 divisor that is zero) is called with others, once: see `_Builder._suit`.
@@ -13,6 +14,8 @@ Read next: src/bindings/program/exchange.cpp; _saved.py, which writes the files.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +24,9 @@ from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint.autograd import no_grad
 
-__all__ = ["Described", "to_data"]
+from ._host_data import host_data, host_from
+
+__all__ = ["Described", "Tables", "to_data"]
 
 _DEEPEST = 8  # loops in loops
 _MOST = 1 << 31  # elements of a tensor
@@ -30,18 +35,59 @@ _ROOM = 1 << 20  # elements that any op may make
 _AS_THEY_ARE = {int, bool, str, type(None)}
 
 
-def to_data(program: Any, constants: list[Tensor]) -> Any:
-    """What a program is, as numbers, texts, lists and dicts; its tensors go to ``constants``.
+class Tables:
+    """What programs of a file refer to by number.
+
+    Attributes
+    ----------
+    constants : list of Tensor
+        Tensors that stand in functions.
+    steps : list
+        Those of loops, each after the loops inside it: as data where a file is written, as
+        `loops._loaded_step.LoadedStep` where it is read.
+    folders : list of str
+        Where loops of a file that is read keep states.
+    numbers, alive
+        Where a file is written, the number of a step by its address, and what keeps that its own.
+    """
+
+    def __init__(self, constants: list[Tensor]) -> None:
+        self.constants = constants
+        self.steps: list[Any] = []
+        self.folders: list[str] = []
+        self.numbers: dict[int, int] = {}
+        self.alive: list[Any] = []
+
+    @staticmethod
+    def read(steps: Any, constants: list[Tensor]) -> Tables:
+        """Those of a file."""
+        from adjoint.loops._loop_files import step_from
+
+        tables = Tables(constants)
+        for data in steps:
+            tables.steps.append(step_from(data, tables))
+        return tables
+
+
+def to_data(program: Any, tables: Tables) -> Any:
+    """What a program is, as numbers, texts, lists and dicts; all else goes to tables.
 
     Raises
     ------
     ValueError
         It holds what is not data.
     """
-    return _encode(_core._program_data(program), constants)
+    return _encode(_core._program_data(program), tables)
 
 
-def _encode(value: Any, constants: list[Tensor]) -> Any:
+@dataclasses.dataclass
+class _Called:
+    """What an instruction calls, as data."""
+
+    data: Any
+
+
+def _encode(value: Any, tables: Tables) -> Any:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -51,14 +97,18 @@ def _encode(value: Any, constants: list[Tensor]) -> Any:
     if isinstance(value, _core.dtype):
         return {"dtype": str(value).rpartition(".")[2]}
     if isinstance(value, Tensor):
-        constants.append(value)
-        return {"tensor": len(constants) - 1}
+        tables.constants.append(value)
+        return {"tensor": len(tables.constants) - 1}
+    if isinstance(value, _Called):
+        return {"host": value.data}
     if isinstance(value, dict):
         if "registers" in value:
             value = _with_forms(value)
-        return {"dict": {key: _encode(part, constants) for key, part in value.items()}}
+        if "host" in value:
+            value = {**value, "host": _Called(host_data(value["host"], tables))}
+        return {"dict": {key: _encode(part, tables) for key, part in value.items()}}
     if isinstance(value, list | tuple):
-        return [_encode(part, constants) for part in value]
+        return [_encode(part, tables) for part in value]
     raise ValueError(f"a {type(value).__name__} is not data")
 
 
@@ -89,6 +139,8 @@ def _decode(value: Any, constants: list[Tensor]) -> Any:
         if not isinstance(found, _core.dtype):
             raise ValueError(f"there is no dtype {inside!r}")
         return found
+    if kind == "host":
+        return _Called(inside)
     if kind == "tensor":
         return constants[_index(inside, len(constants))]
     if kind == "dict":
@@ -107,8 +159,9 @@ class Described:
         By input: the first one that is the same.
     """
 
-    def __init__(self, data: Any, constants: list[Tensor]) -> None:
-        self._whole = whole = _decode(data, constants)
+    def __init__(self, data: Any, tables: Tables) -> None:
+        self._tables = tables
+        self._whole = whole = _decode(data, tables.constants)
         forms = [form for form, _, _ in _registers(whole)]
         self.inputs = [forms[_index(r, len(forms))] for r in whole["inputs"]]
         self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
@@ -136,7 +189,8 @@ class Described:
             with no_grad():
                 while True:
                     try:
-                        program = _Builder(self._whole, (), suited).program(own, differentiable)
+                        builder = _Builder(self._whole, (), suited, self._tables)
+                        program = builder.program(own, differentiable)
                         break
                     except _OtherNumbers as again:
                         if again.place in suited or len(suited) >= _SUITED:
@@ -212,6 +266,14 @@ def _other_numbers(t: Tensor) -> None:
     t.copy_(values.to(t.dtype).reshape(t.shape[-2:]).expand(t.shape))
 
 
+def _in_order(shape: list[int]) -> list[int]:
+    """The strides of a tensor without gaps."""
+    strides = [1]
+    for size in reversed(shape[1:]):
+        strides.insert(0, strides[0] * max(size, 1))
+    return strides[: len(shape)]
+
+
 def _elements(form: Any) -> int:
     return math.prod(_numbers(form[0]))
 
@@ -234,12 +296,16 @@ class _Builder:
         Which instructions of which loops this is the body of.
     suited : set
         The places of ops that get other numbers.
+    tables : Tables
+        What instructions refer to.
     """
 
-    def __init__(self, data: Any, place: tuple[int, ...], suited: set[tuple[int, ...]]) -> None:
+    def __init__(
+        self, data: Any, place: tuple[int, ...], suited: set[tuple[int, ...]], tables: Tables
+    ) -> None:
         if len(place) > _DEEPEST:
             raise ValueError("loops are nested too deep")
-        self.place, self.suited = place, suited
+        self.place, self.suited, self.tables = place, suited, tables
         self.forms = _registers(data)
         self.code = data["code"]
         self.inputs = [_index(r, len(self.forms)) for r in _numbers(data["inputs"])]
@@ -309,6 +375,8 @@ class _Builder:
         elif kind == "loop":
             made = [self._made(w) for w in writes]
             self._loop(recording, one["loop"], [r for r, _, _ in places], reads, made, place)
+        elif kind == "host":
+            made = self._host(recording, one["host"], reads, writes)
         else:
             raise ValueError(f"{kind!r} is no instruction")
         for w, value in zip(writes, made, strict=True):
@@ -394,6 +462,24 @@ class _Builder:
         _core._record_constant(own)
         return own
 
+    def _host(
+        self, recording: Any, called: Any, reads: list[Tensor], writes: list[int]
+    ) -> list[Tensor]:
+        """A call of Python, which is not made now; what it gives is compared when it is."""
+        if type(called) is not _Called:
+            raise ValueError("an instruction does not say what it calls")
+        run, forms = host_from(called.data, self.tables, reads)
+        if len(forms) != len(writes):
+            raise ValueError("a call has another number of results")
+        made = []
+        for w, (shape, dtype) in zip(writes, forms, strict=True):
+            form = self.forms[w][0] if w != -1 else (shape, _in_order(shape), dtype)
+            if (list(form[0]), form[2]) != (shape, dtype):
+                raise ValueError("a call gives a result of another form")
+            made.append(_core._unrecorded(functools.partial(_stand_in, form)))
+        _core._recording_host(recording, run, reads, made)
+        return made
+
     def _check_taken(self, registers: list[int]) -> None:
         """Memory that is taken has no other reader."""
         if any(self.reads[r] != 1 or r in self.inputs for r in registers):
@@ -408,7 +494,9 @@ class _Builder:
         made: list[Tensor],
         place: tuple[int, ...],
     ) -> None:
-        body = _core._unrecorded(lambda: _Builder(data["body"], place, self.suited).program())
+        body = _core._unrecorded(
+            lambda: _Builder(data["body"], place, self.suited, self.tables).program()
+        )
         self._check_taken(
             [registers[_index(at, len(registers))] for at in data["stacks"][1::2] if at != -1]
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
+import importlib
+import os
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -15,11 +17,20 @@ from adjoint._core import Tensor
 
 from ._guards import ABSENT, Guards, Kind, Row
 from ._namespace_snapshot import CACHES
-from ._visible import class_is_library, is_library, is_library_table
+from ._visible import GENERATED, class_is_library, is_library, is_library_table
 
-__all__ = ["code_print", "content_print", "guards_print", "kind_print", "own_codes"]
+__all__ = [
+    "NAMED_TUPLES",
+    "code_print",
+    "content_print",
+    "guards_print",
+    "kind_print",
+    "own_codes",
+]
 
+NAMED_TUPLES = "namedtuple_"  # how the module of such code is called
 _DEEPEST = 6
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _IN_C = (types.ModuleType, types.BuiltinFunctionType, type(ad.zeros))
 
 
@@ -72,12 +83,22 @@ def guards_print(guards: Guards) -> list[list[str]]:
     rows = []
     for kind in Kind:
         for row in guards.rows(kind):
-            if kind is Kind.NAMES and not _told(row):
+            if (kind is Kind.NAMES and not _told(row)) or _is_named_tuples(row.holder):
                 continue
             extra = _names_print(row.extra) if isinstance(row.extra, frozenset) else None
             text = repr((kind.name, row.path, row.all, extra, _value(_content(row), _DEEPEST)))
             rows.append([row.path, _digest(text)])
     return sorted(rows)
+
+
+def _is_named_tuples(holder: Any) -> bool:
+    """Whether this belongs to the code that `namedtuple` has made for a class.
+
+    It runs when a first object is made, in this process or in an earlier call: there may be none.
+    """
+    space = holder if isinstance(holder, dict) else getattr(holder, "__globals__", None)
+    name = space.get("__name__") if isinstance(space, dict) else None
+    return isinstance(name, str) and name.startswith(NAMED_TUPLES)
 
 
 @functools.lru_cache(maxsize=64)
@@ -173,7 +194,7 @@ def _value(value: Any, depth: int) -> Any:
 @functools.cache
 def own_codes(module: str) -> dict[str, tuple[types.CodeType, dict[str, Any]]]:
     """The code of one of adjoint's modules, by fingerprint, with the globals that it runs in."""
-    loaded = sys.modules.get(module)
+    loaded = sys.modules.get(module) or _loaded(module)
     if loaded is None:
         return {}
     found = {}
@@ -182,20 +203,34 @@ def own_codes(module: str) -> dict[str, tuple[types.CodeType, dict[str, Any]]]:
     return found
 
 
+def _loaded(module: str) -> types.ModuleType | None:
+    """A part of adjoint that is imported when it is first asked for, if it is one.
+
+    Its name may come from a file: it is one of ours, or nothing is imported.
+    """
+    parts = module.split(".")
+    good = parts[0] == "adjoint" and "__main__" not in parts and all(map(str.isidentifier, parts))
+    if not good or not os.path.isfile(os.path.join(_HERE, *parts[1:]) + ".py"):
+        return None
+    return importlib.import_module(module)
+
+
 def _codes_in(table: Any, file: str, depth: int) -> Iterator[types.CodeType]:
     for thing in list(table.values()):
         inner = getattr(thing, "__wrapped__", getattr(thing, "__func__", thing))
         inner = getattr(inner, "fget", inner)
-        for one in (thing, inner):
+        held = vars(thing).values() if isinstance(thing, types.FunctionType) else ()
+        for one in (thing, inner, *held):
             code = getattr(one, "__code__", None)
-            if isinstance(code, types.CodeType) and code.co_filename == file:
+            if isinstance(code, types.CodeType) and code.co_filename in (file, GENERATED):
                 yield from _nested(code)
-        if (
-            isinstance(thing, type)
-            and depth
-            and thing.__module__ == table.get("__name__", thing.__module__)
-        ):
+        if isinstance(thing, type) and depth and _is_from(thing, table.get("__name__")):
             yield from _codes_in(vars(thing), file, depth - 1)
+
+
+def _is_from(cls: type, module: str | None) -> bool:
+    """Whether a class is one of a module, which may say that it is its package's."""
+    return module is None or cls.__module__ in (module, module.partition(".")[0])
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:

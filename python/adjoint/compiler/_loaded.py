@@ -9,6 +9,7 @@ where they were. All else that the walk finds has to have the fingerprint that i
 from __future__ import annotations
 
 import builtins
+import os
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,11 +21,11 @@ from adjoint._core import Tensor
 
 from ._call_kinds import key_of, outline
 from ._compile import Compiled, CompileWarning, level_of_user
-from ._exchange import Described
+from ._exchange import Described, Tables
 from ._fingerprints import code_print, guards_print, kind_print, own_codes
 from ._guards import Guards, Kind
 from ._recorded import Recorded
-from ._visible import FOLLOWED, OWN
+from ._visible import FOLLOWED, OWN, OWNED
 from ._walk import Walk
 
 __all__ = ["PLAIN", "LoadedCall", "LoadedCalls", "Unfit", "read_tensors", "walked"]
@@ -56,11 +57,12 @@ class LoadedCall:
             if len(row) != length or not all(type(part) is str for part in row):
                 raise ValueError("what is known of the function is not text")
         self._held, self._reached = _places(call["held"]), _places(call["reached"])
-        self._forward = Described(call["forward"], constants)
+        self._tables = tables = Tables.read(call["loops"], constants)
+        self._forward = Described(call["forward"], tables)
         backward = call["backward"]
-        self._backward = None if backward is None else Described(backward, constants)
+        self._backward = None if backward is None else Described(backward, tables)
         self._partial = [
-            ([*map(bool, mask)], Described(data, constants), places)
+            ([*map(bool, mask)], Described(data, tables), places)
             for mask, data, places in call["partial"]
         ]
         self._given = len(self._forward.inputs) - len(self._held)
@@ -169,6 +171,9 @@ class LoadedCall:
         Unfit
             The function, or what it reads, is not what it was.
         """
+        for folder in self._tables.folders:
+            if not os.path.isdir(folder):
+                raise Unfit(f"its loops keep states in {folder!r}, and there is no such folder")
         leaves, spec = _tree.flatten(arguments)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         stand_in = _core.empty(0)
@@ -324,7 +329,7 @@ def _found(walk: Walk, how: Any, of: tuple[Any, Any, Any], spaces: Any) -> tuple
             if code_print(code) == print_:
                 return code, table
         raise Unfit(f"the code of `{name}` is not what it was, or not to be found by a name")
-    if how == OWN and isinstance(module, str) and module.partition(".")[0] == "adjoint":
+    if how == OWN and isinstance(module, str) and module.partition(".")[0] in OWNED:
         found = own_codes(module).get(print_)
         if found is not None:
             return found

@@ -19,15 +19,14 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._compile import Compiled
-from ._exchange import to_data
-from ._fingerprints import code_print, content_print, guards_print, kind_print
+from ._exchange import Tables, to_data
+from ._fingerprints import NAMED_TUPLES, code_print, content_print, guards_print, kind_print
 from ._loaded import PLAIN, LoadedCall, LoadedCalls, Unfit, not_used, read_tensors, walked
 from ._recorded import Recorded
 
 __all__ = ["load", "save"]
 
-_FORMAT = "adjoint.compiled/2"
-_MADE_ONCE = "namedtuple_"  # code that makes a class of results, when the first is made
+_FORMAT = "adjoint.compiled/3"
 
 
 # -- to a file -------------------------------------------------------------------------------------
@@ -76,15 +75,17 @@ def _call_data(
     if guards.memory:
         raise _refuse("it reads arrays; fix: make them tensors")
     if guards.later or guards.arguments:
-        raise _refuse("it has hooks, custom functions, or asks what kind of tensor an argument is")
-    if one.calls_python:
-        raise _refuse("it calls Python (an external, a callback), or has a loop: scan, cond, ...")
+        raise _refuse(
+            "it has hooks or custom functions (as checkpoints and `root` have), or asks what kind "
+            "of tensor an argument is; fix: leave these outside of the function, and let loops "
+            "keep less by memory= instead of a checkpoint"
+        )
     codes = [
         [how, code_print(code), module, code.co_qualname]
         for code, how, module in one.codes
-        if not module.startswith(_MADE_ONCE)
+        if not module.startswith(NAMED_TUPLES)
     ]
-    tensors = _places_of_tensors(compiled, one, codes)
+    tensors, tables = _places_of_tensors(compiled, one, codes), Tables(constants)
     try:
         data = {
             "kind": kind_print(kind),
@@ -101,12 +102,13 @@ def _call_data(
             "no_backward": one.no_backward,
             "held": [tensors(t) for t in one.program.held()],
             "reached": [tensors(t) for t in one.reached],
-            "forward": to_data(one.program, constants),
-            "backward": None if one.backward is None else to_data(one.backward, constants),
+            "forward": to_data(one.program, tables),
+            "backward": None if one.backward is None else to_data(one.backward, tables),
             "partial": [
-                [list(mask), to_data(program, constants), places]
+                [list(mask), to_data(program, tables), places]
                 for mask, (program, places) in one.partial.items()
             ],
+            "loops": tables.steps,
             "codes": codes,
             "guards": guards_print(guards),
         }

@@ -23,8 +23,10 @@ from ._pure import PYTHON, TYPES, WHOLE, is_known, methods_of
 
 __all__ = [
     "FOLLOWED",
+    "GENERATED",
     "IN_PYTHON",
     "OWN",
+    "OWNED",
     "READS_ALL",
     "TRUSTED",
     "assigned",
@@ -46,6 +48,8 @@ __all__ = [
 
 # How code is treated: adjoint's own; known; known, but it reads everything; the rest.
 OWN, TRUSTED, READS_ALL, FOLLOWED = "own", "trusted", "reads all", "followed"
+GENERATED = "<string>"  # where methods of a dataclass say that they come from
+OWNED = ("adjoint", "optree")  # whose code is treated as adjoint's
 
 _LIBRARIES = sys.stdlib_module_names | frozenset(
     ("adjoint", "numpy", "scipy", "optree", "torch", "typing_extensions")
@@ -80,10 +84,10 @@ def is_own(filename: str) -> bool:
 def trust(code: CodeType, module: object) -> str:
     """How code of a module is treated."""
     filename = code.co_filename
-    if is_own(filename):
+    if is_own(filename) or (filename == GENERATED and _is_owned(module)):
         return OWN
     if isinstance(module, str) and is_library(filename):
-        if module.partition(".")[0] == "optree":
+        if module.partition(".")[0] in OWNED:
             return OWN
         name = module.replace("numpy.core.", "numpy._core.").removesuffix("_impl")
         if is_known(PYTHON.get(name, ()), code.co_qualname):
@@ -91,6 +95,10 @@ def trust(code: CodeType, module: object) -> str:
         if name in WHOLE:
             return READS_ALL
     return FOLLOWED
+
+
+def _is_owned(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in OWNED
 
 
 def module_is_library(module: Any) -> bool:

@@ -155,7 +155,8 @@ def planned(
         )
     if plan.status < 0:
         raise stopped(
-            problem.method,
+            problem.method.name,
+            problem.method.implicit,
             plan.times[-1],
             plan.steps,
             plan.rejected,
@@ -170,7 +171,13 @@ def _tangents() -> bool:
 
 
 def stopped(
-    method: Method, t: float, steps: int, rejected: int | None, why: str, times: Any = None
+    method: str,
+    implicit: bool,
+    t: float,
+    steps: int,
+    rejected: int | None,
+    why: str,
+    times: Any = None,
 ) -> ConvergenceError:
     """That a solution did not reach its end."""
     result = OdeResult(
@@ -181,10 +188,10 @@ def stopped(
         nsteps=steps,
         rejected=rejected,
     )
-    stiff = "" if method.implicit else " a stiff method (method='Radau'),"
+    stiff = "" if implicit else " a stiff method (method='Radau'),"
     refused = "" if rejected is None else f" and {rejected} that were rejected"
     return ConvergenceError(
-        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {steps} steps{refused}: {why}."
+        f"solve_ivp() by {method} stopped at t = {t:.9g} after {steps} steps{refused}: {why}."
         f"\n  fix: try{stiff} larger tolerances, or look at the slope there",
         result,
     )

@@ -14,6 +14,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._recording import CheckedCall
 from adjoint._samples import all_of, is_batched
 from adjoint.optimize._unknowns import Unknowns
 
@@ -294,16 +295,17 @@ def _checked(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, at: Tensor
     system, nothing = problem.system.without_history(), ad.zeros_like(begin)
     matrix = problem.system.matrix_error(begin, y) if problem.system.has_given_matrix else nothing
     beside = system.beside(begin, y) if system.mass is not None else nothing
-
-    def check(tensors: Sequence[Tensor]) -> list[Tensor]:
-        begin, end, at, matrix, beside = tensors
-        raise_unless_right(float(matrix))
-        raise_unless_solved(float(beside))
-        raise_unless_inside(at, begin, end)
-        return [begin.clone()]
-
+    check = CheckedCall("integrate.begins", check_beginning, 0)
     (found,) = _core._host_call(check, [begin, end, at, matrix, beside])
     return found
+
+
+def check_beginning(tensors: Sequence[Tensor]) -> None:
+    """Raise for what is wrong with a call."""
+    begin, end, at, matrix, beside = tensors
+    raise_unless_right(float(matrix))
+    raise_unless_solved(float(beside))
+    raise_unless_inside(at, begin, end)
 
 
 def _by_values(
@@ -358,20 +360,24 @@ def _arrived(
     problem: Problem, control: Control, state: State, count: Tensor, most: int, done: Tensor
 ) -> Tensor:
     """The number of steps; it raises where the end is not reached, each time the program runs."""
-
-    def arrived(tensors: Sequence[Tensor]) -> list[Tensor]:
-        t, t1, count, size, done = tensors
-        if not bool(t == t1) and not bool(done):
-            full = int(count) >= most
-            why = (
-                f"{most} steps were not enough (max_steps)"
-                if full
-                else "the step became too short"
-                if bool(ad.isfinite(size))
-                else "the slope is not finite, or the equations of a step have no solution"
-            )
-            raise stopped(problem.method, float(t), int(count), None, why)
-        return [count.clone()]
-
+    method = problem.method
+    arrived = CheckedCall(
+        "integrate.arrives", check_end, 2, most, method.name, bool(method.implicit)
+    )
     (found,) = _core._host_call(arrived, [state.t, control.t1, count, state.size, done])
     return found
+
+
+def check_end(tensors: Sequence[Tensor], most: int, name: str, implicit: bool) -> None:
+    """Raise where the end is not reached."""
+    t, t1, count, size, done = tensors
+    if bool(t == t1) or bool(done):
+        return
+    why = (
+        f"{most} steps were not enough (max_steps)"
+        if int(count) >= most
+        else "the step became too short"
+        if bool(ad.isfinite(size))
+        else "the slope is not finite, or the equations of a step have no solution"
+    )
+    raise stopped(name, implicit, float(t), int(count), None, why)

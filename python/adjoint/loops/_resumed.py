@@ -24,7 +24,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint.compiler._exchange import to_data
+from adjoint.compiler._exchange import Tables, to_data
 from adjoint.compiler._fingerprints import content_print
 from adjoint.compiler._recorded import Refused
 
@@ -64,9 +64,9 @@ def fingerprint(loop: LoopRun, tensors: Sequence[Tensor], memory: Memory) -> str
 def _program_print(program: Any) -> str:
     if program.calls_python():
         raise ValueError("its step calls Python (an external, another loop)")
-    constants: list[Tensor] = []
-    data = to_data(program, constants)
-    return content_print(json.dumps(data), constants)
+    tables = Tables([])
+    data = to_data(program, tables)
+    return content_print(json.dumps(data), tables.constants)
 
 
 # -- files -----------------------------------------------------------------------------------------

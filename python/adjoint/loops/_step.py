@@ -229,6 +229,16 @@ class Step(FirstCall, StepForms):
             found = self._programs[outputs, sums] = self._take_down(outputs, sums)
         return found
 
+    def programs_in_use(self) -> dict[tuple[Flags, Flags], Backward]:
+        """The backward programs that loops have asked for."""
+        found = {}
+        for key, form in self.used():
+            if form.program is not None:
+                arrivals = self.arrivals(*key)
+                which = arrivals.outputs, arrivals.inputs
+                found[which] = self._programs[which]
+        return found
+
     def _take_down(self, outputs: Flags, sums: Flags) -> Backward:
         recording = self._recording
         pairs = [

@@ -60,7 +60,14 @@ Tensors given_of(Node* n, Dims& versions) {
 
 void eager_backward(Node* n, Tensor* grads, Tensor* result) {
   Dims known;
-  Object given = checked(list_of(given_of(n, known)));
+  Tensors tensors = given_of(n, known);
+  // As `_version` shows them; -1 where a tensor has been given other memory (`.data =`) since.
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    auto was = static_cast<uint32_t>(known[static_cast<int>(k)]);
+    bool same = was >> kCountBits == tensors[k].version() >> kCountBits;
+    known[static_cast<int>(k)] = same ? static_cast<int64_t>(count_of(was)) : -1;
+  }
+  Object given = checked(list_of(tensors));
   Object arrived = checked(PyList_New(0));
   for (uint32_t k = 0; k < n->output_count; ++k)
     checked(PyList_Append(arrived.get(), checked(to_python(grads[k])).get()));

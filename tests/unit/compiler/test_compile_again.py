@@ -245,3 +245,17 @@ def test_hooks_of_arguments_that_a_result_does_not_depend_on_are_not_called() ->
         f(a, b)[1].sum().backward()
         assert a.grad is None
         assert b.grad.tolist() == [3.0] * 3
+
+
+def test_parameters_that_were_given_other_memory_before_have_a_second_derivative() -> None:
+    model = ad.nn.Linear(2, 2).double()  # by `.data =`, which `_version` does not show
+    fast = ad.compile(lambda x: model(x).square().sum())
+    x = ad.ones(2, dtype=ad.float64, requires_grad=True)
+    for _ in range(3):
+        (slope,) = ad.autograd.grad(fast(x), x, create_graph=True)
+        (second,) = ad.autograd.grad(slope.sum(), x)
+        assert ad.allclose(second, 2 * (model.weight.mT @ model.weight).sum(0))
+    y = fast(x)
+    model.weight.data = model.weight.data.clone()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        ad.autograd.grad(y, x, create_graph=True)

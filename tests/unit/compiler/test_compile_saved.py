@@ -216,9 +216,10 @@ def _instruction(op: str, args: list[Any], reads: list[int], writes: list[int]) 
 def _built(code: list[Any], registers: list[Any], inputs: list[int], outputs: list[int]) -> Any:
     facts: dict[str, Any] = {name: [0] * len(inputs) for name in ("requires_grad", "leaf", "views")}
     facts["default_dtype"] = ad.float32
+    tables = _exchange.Tables([])
     forms = [[form, 0, root] for root, form in enumerate(registers)]
     data = {"registers": forms, "code": code, "inputs": inputs, "outputs": outputs, **facts}
-    return _exchange.Described(_exchange._encode(data, []), []).build()
+    return _exchange.Described(_exchange._encode(data, tables), tables).build()
 
 
 def test_what_an_op_trusts_is_compared_before_it_runs() -> None:
