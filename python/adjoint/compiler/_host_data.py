@@ -24,7 +24,7 @@ __all__ = ["host_data", "host_from"]
 _SOLUTION = "adjoint.integrate._recorded"
 CHECKS: dict[str, tuple[str, str, int, int, list[type]]] = {
     "integrate.begins": (_SOLUTION, "check_beginning", 5, 0, []),
-    "integrate.arrives": (_SOLUTION, "check_end", 4, 2, [int, str, bool]),
+    "integrate.arrives": (_SOLUTION, "check_end", 5, 2, [int, str, bool]),
 }
 
 
