@@ -16,14 +16,14 @@ from ._result import as_trees, before_the_end, missed, nan_after
 
 __all__ = ["recorded_result"]
 
-_OF_STEPS = "t y nfev njev nlu rejected".split()
+_OF_STEPS = {"y", "nfev", "njev", "nlu", "rejected"}  # and the times
 
 
 class _OfEvents(OdeResult):
     """A result whose steps nobody has asked for yet, as their number depends on values."""
 
     def __missing__(self, name: str) -> Any:
-        if name not in _OF_STEPS:
+        if name not in _OF_STEPS and name != "t":
             raise KeyError(name)
         _core._refuse_recording(STEPS_DIFFER)
         for key, value in self._eagerly().items():
