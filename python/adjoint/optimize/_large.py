@@ -266,7 +266,8 @@ class ByFactors(Large):
 
         if self._values is None or self._values[0] is not x:
             self._values = x, splu(self._pattern.with_values(part(x)))
-        return self._values[1].solve(b, "T" if transposed else "N")
+        solved: Tensor = self._values[1].solve(b, "T" if transposed else "N")
+        return solved
 
 
 def _entries(

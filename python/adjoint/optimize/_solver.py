@@ -245,7 +245,8 @@ def _counted(found: OptimizeResult) -> list[Tensor]:
 
 def _uncounted(tensors: list[Tensor]) -> OptimizeResult:
     x, r, counts = tensors
-    return _result(x, r, "converged", *counts.unbind())
+    steps, calls, jacobians = counts.unbind()
+    return _result(x, r, "converged", steps, calls, jacobians)
 
 
 def called(
