@@ -283,6 +283,7 @@ def _entries(
             moved: Tensor = jvp(residual, (x,), (v,))[1]
             return moved
 
-        return vmap(along)(seeds.to(x.dtype)).flatten().index_select(0, places).detach()
+        columns: Tensor = vmap(along)(seeds.to(x.dtype))
+        return columns.flatten().index_select(0, places).detach()
 
     return entries
