@@ -9,7 +9,8 @@
 - ``_watch.py``, ``_crossing.py``, ``_events.py`` - zeros along the way; ``_result.py``,
   ``_recorded_result.py`` - what is returned
 - ``_quadrature.py`` - integrals of samples and of functions
-- ``_bvp.py``, ``_bvp_search.py`` - `solve_bvp`; ``_sde.py``, ``_brownian.py`` - stochastic equations
+- ``_bvp.py``, ``_bvp_search.py`` - `solve_bvp`
+- ``_sde.py``, ``_brownian.py`` - stochastic equations
 """
 
 from ._brownian import BrownianPath as BrownianPath

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint import _core
@@ -16,14 +16,23 @@ from ._result import as_trees, before_the_end, missed, nan_after
 
 __all__ = ["recorded_result"]
 
-_OF_STEPS = ["t", "y", "nfev", "njev", "nlu", "rejected"]
+
+class _OfSteps(NamedTuple):
+    """The fields that are known where steps are."""
+
+    t: Tensor
+    y: Any
+    nfev: int
+    njev: int
+    nlu: int
+    rejected: int
 
 
 class _OfEvents(OdeResult):
     """A result whose steps nobody has asked for yet, as their number depends on values."""
 
     def __missing__(self, name: str) -> Any:
-        if name not in _OF_STEPS:
+        if name not in _OfSteps._fields:
             raise KeyError(name)
         _core._refuse_recording(STEPS_DIFFER)
         for key, value in self._eagerly().items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
 
@@ -46,8 +47,9 @@ def linear_for(
     with ad.no_grad():
         if is_batched(residual(x)):
             return Dense()  # samples have whole matrices
-        if not how:
-            how = "sparse" if _is_sparse(residual, x) else "products"
+        if not how:  # a program keeps to what its recording has chosen
+            few = _core._unrecorded(lambda: _is_sparse(residual, x))
+            how = "sparse" if few else "products"
     return ByFactors() if how == "sparse" else ByProducts(_krylov(name, symmetric))
 
 

@@ -14,6 +14,7 @@ from adjoint._samples import Arrays, batch_of, failing, is_batched, must_hold, s
 
 from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
+from ._large import ByPart, Large
 from ._linear import Dense, Linear
 from ._newton import newton, whole_step
 from ._quasi_newton import anderson, broyden
@@ -85,10 +86,14 @@ class Solver:
         None where that cannot be.
         """
         known = method in OURS or method in SCIPYS
-        if not known or self._callback is not None or not isinstance(self._linear, Dense):
+        if not known or self._callback is not None:
+            return None
+        place = Inside(self._residual, start)
+        if isinstance(self._linear, Large):
+            return self._inside_by_part(place, self._linear, start, method)
+        if not isinstance(self._linear, Dense):
             return None
         kinds: list[Any] = [(self._residual, [start]), (self._matrix, [start])]
-        place = Inside(self._residual, start)
         if method == "newton" and not place.has_samples:
             kinds.append((self._whole_step, [start, start, start.sum()]))
         if not place.takes(kinds):
@@ -107,13 +112,29 @@ class Solver:
                 recorded,
             )
             solver._is_recorded = True
-            found = solver.by_name(operands[0], method)
-            counts = ad.tensor([found.nit, found.nfev, found.njev])
-            return [found.x, found.fun, counts]
+            return _counted(solver.by_name(operands[0], method))
 
-        x, r, counts = place.solved(solve, start)
-        steps, calls, jacobians = counts.unbind()
-        return _result(x, r, "converged", steps, calls, jacobians)
+        return _uncounted(place.solved(solve, start))
+
+    def _inside_by_part(
+        self, place: Inside, linear: Large, start: Tensor, method: str
+    ) -> OptimizeResult | None:
+        """The same where the derivative is too large to be written down."""
+        part = linear.part(self._residual, start, False)
+        if part is None or place.has_samples:
+            return None
+        if not place.takes([(self._residual, [start]), (part.function, part.like)]):
+            return None
+
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+            residual, made = functions
+            solver = Solver(
+                self._name, residual, ByPart(linear, made), self._tolerance, None, self._options
+            )
+            solver._is_recorded = True
+            return _counted(solver.by_name(operands[0], method))
+
+        return _uncounted(place.solved(solve, start))
 
     def _whole_step(self, x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, ...]:
         tolerance = Iteration("", x.dtype, self._tolerance, 0).tolerance
@@ -248,6 +269,16 @@ class Solver:
                 )
             self._check(x, r, f"SciPy's {method} returned")
         return result
+
+
+def _counted(found: OptimizeResult) -> list[Tensor]:
+    return [found.x, found.fun, ad.tensor([found.nit, found.nfev, found.njev])]
+
+
+def _uncounted(tensors: list[Tensor]) -> OptimizeResult:
+    x, r, counts = tensors
+    steps, calls, jacobians = counts.unbind()
+    return _result(x, r, "converged", steps, calls, jacobians)
 
 
 def called(
