@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import adjoint as ad
-from adjoint import _tree
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._progress import Bar, is_seen
 
@@ -30,11 +30,13 @@ from ._member import (
     ParcelMissing,
     is_variable,
     pickled,
+    pickled_with_main,
     pull_back,
     release,
     run,
     unpack,
 )
+from ._modules import with_modules
 from ._places import places_of
 
 __all__ = ["map"]
@@ -59,12 +61,12 @@ def map(
     ----------
     f : callable
         Called as ``f(member, *shared)`` with plain tensors, in some process. An `nn.Module` brings
-        its parameters along, and they get their gradients.
+        its parameters along, and they get their gradients; so do modules among the arguments.
     members : iterable
         Tensors or composites, one for each call.
     shared : sequence
-        More arguments, the same for all members: tensors or composites. Their gradients are the
-        sums over all members.
+        More arguments, the same for all members: tensors, modules or composites. Their gradients
+        are the sums over all members.
     executor
         Where: None for this process, a number of processes, or a ``concurrent.futures.Executor``:
         Dask's ``Client.get_executor()``, `mpi4py.futures.MPIPoolExecutor`, `parallel.RayExecutor`.
@@ -106,28 +108,11 @@ def map(
     """
     if retries < 0:
         raise ValueError(f"retries= must not be negative, got {retries}")
-    tasks = list(members)
-    function, rest = _with_parameters(f, tuple(shared))
+    function, tasks, rest = with_modules(f, list(members), tuple(shared))
     places, owned = places_of(executor)
     plan = _Plan(function, tasks, rest, places, keep, retries, owned)
     answers = _Mapped.apply(plan, *plan.variables)
     return plan.results(answers)
-
-
-class _OfModule:
-    """A module as a function of its parameters."""
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-
-    def __call__(self, member: Any, parameters: Any, *shared: Any) -> Any:
-        return ad.func.functional_call(self.module, parameters, (member, *shared))
-
-
-def _with_parameters(f: Any, shared: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    if not isinstance(f, ad.nn.Module):
-        return f, shared
-    return _OfModule(f), (dict(f.named_parameters()), *shared)
 
 
 class _Vjp:
@@ -172,7 +157,14 @@ class _Plan:
         self.per_member = [_variables(member) for member in members]
         self.of_shared = _variables(shared)
         self.variables = [t for mine in self.per_member for t in mine] + self.of_shared
-        self.wants_gradient = ad.is_grad_enabled() and any(t.requires_grad for t in self.variables)
+        if _core._batch_level(tuple(self.variables)):
+            raise RuntimeError(
+                "parallel.map inside vmap: samples do not leave this process.\n"
+                "  fix: call vmap inside the function that is mapped, or hand over the rows of the "
+                "batch as members"
+            )
+        self.records = ad.is_grad_enabled()
+        self.wants_gradient = self.records and any(t.requires_grad for t in self.variables)
         self.jobs = self._jobs(seeds)
         self.differentiable: list[tuple[bool, ...]] = []  # tensors of each member's result
         self.specs: list[tuple[list[Any], Any]] = []
@@ -182,7 +174,7 @@ class _Plan:
         self._end.atexit = False
 
     def _jobs(self, seeds: list[int] | None) -> list[Job]:
-        pack = pickled if self.places.is_elsewhere else _as_it_is
+        pack = self._pack()
         content = pack((self.function, _plain(self.shared)), "the function")
         name = uuid.uuid4().hex
         parcel = Parcel(_name_of(content, name), content)
@@ -194,9 +186,14 @@ class _Plan:
             for k, member in enumerate(self.members)
         ]
 
+    def _pack(self) -> Callable[[Any, str], Packed]:
+        if not self.places.is_elsewhere:
+            return _as_it_is
+        return pickled if self.places.knows_main else pickled_with_main
+
     def forward(self) -> list[Tensor]:
         """Evaluate all members; the tensors of all results."""
-        how = (self.wants_gradient, self.keep)
+        how = (self.wants_gradient, self.keep, self.records)
         answers: list[Answer] = self._all(run, [how] * len(self.jobs), "map")
         self.differentiable = [answer.differentiable for answer in answers]
         flat: list[Tensor] = []
@@ -210,7 +207,7 @@ class _Plan:
 
     def backward(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients of all variables, from those of all results."""
-        pack = pickled if self.places.is_elsewhere else _as_it_is
+        pack = self._pack()
         given, at = [], 0
         for mine in self.differentiable:
             count = len(mine)

@@ -19,6 +19,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _tree
 from adjoint._core import Tensor
+from adjoint.autograd._hidden_read_names import describe as names_of
 
 __all__ = [
     "Answer",
@@ -29,6 +30,7 @@ __all__ = [
     "ParcelMissing",
     "is_variable",
     "pickled",
+    "pickled_with_main",
     "pull_back",
     "release",
     "run",
@@ -63,15 +65,27 @@ def pickled(thing: Any, what: str) -> bytes:
     try:
         return pickle.dumps(thing, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        try:
-            import cloudpickle
-        except ImportError:
-            raise TypeError(
-                f"parallel.map: {what} cannot be sent to another process: {error}.\n"
-                "  fix: define functions and classes at the top of a module, or pip install "
-                "cloudpickle"
-            ) from error
-        return bytes(cloudpickle.dumps(thing, protocol=5))
+        return _by_value(thing, what, str(error))
+
+
+def pickled_with_main(thing: Any, what: str) -> bytes:
+    """The same for a process that has another main program: what this one defines goes along."""
+    plain = pickled(thing, what)
+    if b"__main__" not in plain:
+        return plain
+    return _by_value(thing, what, "it is defined in the program that runs here")
+
+
+def _by_value(thing: Any, what: str, why: str) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise TypeError(
+            f"parallel.map: {what} cannot be sent to another process: {why}.\n"
+            "  fix: define functions and classes at the top of a module that can be imported "
+            "there, or pip install cloudpickle"
+        ) from error
+    return bytes(cloudpickle.dumps(thing, protocol=5))
 
 
 @dataclass(frozen=True)
@@ -110,21 +124,24 @@ def is_variable(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex())
 
 
-def run(job: Job, wants_gradient: bool, keep: bool) -> Answer:
-    """Evaluate a member; keep its graph if a gradient will be asked for."""
+def run(job: Job, wants_gradient: bool, keep: bool, records: bool) -> Answer:
+    """Evaluate a member; keep its graph if a gradient will be asked for.
+
+    Gradients may be on (``records``) where no argument wants one.
+    """
     with _errors_that_travel(job):
-        return _run(job, wants_gradient, keep)
+        return _run(job, wants_gradient, keep, records)
 
 
-def _run(job: Job, wants_gradient: bool, keep: bool) -> Answer:
-    inputs, result = _evaluate(job, wants_gradient)
+def _run(job: Job, wants_gradient: bool, keep: bool, records: bool) -> Answer:
+    inputs, result = _evaluate(job, wants_gradient, records)
     leaves, spec = _tree.flatten(result)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     plain = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     if wants_gradient and keep:
         _keep(job.token, inputs, tensors)
     answer = _packed_like(job.args, _tree.unflatten(spec, plain))
-    return Answer(answer, tuple(t.requires_grad for t in tensors))
+    return Answer(answer, tuple(wants_gradient and t.requires_grad for t in tensors))
 
 
 def _packed_like(other: Packed, thing: Any) -> Packed:
@@ -164,7 +181,7 @@ def _pull_back(job: Job, cotangents: Packed) -> Packed:
     with _lock:
         found = _graphs.get(job.token)
     if found is None:
-        inputs, result = _evaluate(job, True)
+        inputs, result = _evaluate(job, True, True)
         outputs = [leaf for leaf in _tree.flatten(result)[0] if isinstance(leaf, Tensor)]
     else:
         inputs, outputs = found
@@ -184,7 +201,7 @@ def release(tokens: list[str]) -> None:
             _graphs.pop(token, None)
 
 
-def _evaluate(job: Job, wants_gradient: bool) -> tuple[list[Tensor], Any]:
+def _evaluate(job: Job, wants_gradient: bool, records: bool) -> tuple[list[Tensor], Any]:
     """Call the function on fresh leaves: the variables, and the result."""
     function, shared = _unpacked(job.parcel)
     leaves, spec = _tree.flatten((unpack(job.args), shared))
@@ -196,28 +213,38 @@ def _evaluate(job: Job, wants_gradient: bool) -> tuple[list[Tensor], Any]:
                 leaves[k].requires_grad_()
                 inputs.append(leaves[k])
     member, rest = _tree.unflatten(spec, leaves)
-    with ad.random.fork_rng(), ad.set_grad_enabled(wants_gradient):
+    with ad.random.fork_rng(), ad.set_grad_enabled(records):
         ad.manual_seed(job.seed)
         result = function(member, *rest)
-    if wants_gradient:
-        _refuse_hidden(function, result, inputs)
+    if records:
+        _refuse_hidden(function, (member, rest), result, inputs)
     return inputs, result
 
 
-def _refuse_hidden(function: Any, result: Any, inputs: list[Tensor]) -> None:
-    """Raise if the result depends on a leaf that is not an argument: its gradient would be lost."""
+def _refuse_hidden(function: Any, args: Any, result: Any, inputs: list[Tensor]) -> None:
+    """Raise if the result depends on a leaf that is not an argument: its gradient would be lost.
+
+    What the function makes for itself (a model that it trains) is nobody else's, and may go where
+    no gradient is wanted. Where one is, it cannot be told from a copy for sure.
+    """
     known = {id(leaf) for leaf in inputs}
     outputs = [t for t in _tree.flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
-    for leaf in ad.graph(outputs).leaves if outputs else ():
-        variable = leaf.variable
-        if variable is not None and id(variable) not in known:
-            name = getattr(function, "__qualname__", type(function).__qualname__)
-            raise RuntimeError(
-                f"parallel.map: `{name}` reads a tensor of shape {list(variable.shape)} that "
-                "requires a gradient and is not one of its arguments; a copy of it was read where "
-                "the member ran, so its gradient would be lost.\n"
-                "  fix: pass it with shared=(...), or detach it"
-            )
+    found = [leaf.variable for leaf in ad.graph(outputs).leaves] if outputs else []
+    hidden = [t for t in found if t is not None and id(t) not in known]
+    if not hidden:
+        return
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    inner = getattr(function, "function", function)  # `_modules._OfParameters`
+    said = names_of([("args", args)], inner, hidden, name)
+    for text, variable in zip(said, hidden, strict=True):
+        if not inputs and text.startswith("a tensor ("):
+            continue
+        raise RuntimeError(
+            f"parallel.map: `{name}` reads a tensor of shape {list(variable.shape)} that "
+            "requires a gradient and is not one of its arguments; a copy of it was read where "
+            "the member ran, so its gradient would be lost.\n"
+            "  fix: pass it with shared=(...), or detach it"
+        )
 
 
 def _unpacked(parcel: Parcel) -> tuple[Any, Any]:

@@ -26,6 +26,7 @@ class Here:
     count = 1
     is_addressed = True
     is_elsewhere = False
+    knows_main = True
 
     def submit(self, place: int, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
         """Run it at once."""
@@ -58,6 +59,7 @@ class Places:
 
     is_addressed = True
     is_elsewhere = True
+    knows_main = True  # whether the script that runs here can be imported there
 
     def __init__(self, count: int, start: Callable[[int], Any]) -> None:
         self.count = count
@@ -129,6 +131,7 @@ class _Anywhere:
 
     is_addressed = False
     is_elsewhere = True
+    knows_main = True
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
@@ -163,15 +166,22 @@ class _RayWorker:
     def __init__(self, ray: Any, options: dict[str, Any]) -> None:
         self._ray = ray
         self._actor = ray.remote(_Actor).options(**options).remote()
+        self._is_dead = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         from ._ray import _RayFuture
 
+        if self._is_dead:
+            raise cf.BrokenExecutor("the actor has died")
         reference = self._actor.call.remote(function, args)
-        future = _RayFuture(self._ray, reference)
-        reference.future().add_done_callback(future.arrive)
-        future.set_running_or_notify_cancel()
+        future = _RayFuture(self._ray, reference, is_task=False)
+        future.add_done_callback(self._look)
+        future.follow()
         return future
+
+    def _look(self, future: cf.Future[Any]) -> None:
+        """Whether the actor is still there."""
+        self._is_dead |= isinstance(future.exception(), self._ray.exceptions.RayActorError)
 
     def shutdown(self, **_: Any) -> None:
         self._ray.kill(self._actor)
@@ -208,7 +218,9 @@ def _of_engine(executor: Any) -> Any:
 
     if isinstance(executor, RayExecutor):
         ray = executor._ray
-        return Places(executor._max_workers, lambda _: _RayWorker(ray, {"num_cpus": 1}))
+        places = Places(executor._max_workers, lambda _: _RayWorker(ray, {"num_cpus": 1}))
+        places.knows_main = False
+        return places
     client = getattr(executor, "_client", None)
     if client is not None and hasattr(client, "scheduler_info"):
         addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])

@@ -52,8 +52,7 @@ class RayExecutor(Executor):
         with self._lock:
             self._pending[future] = reference
         future.add_done_callback(self._forget)
-        reference.future().add_done_callback(future.arrive)
-        future.set_running_or_notify_cancel()
+        future.follow()
         return future
 
     def _forget(self, future: Future[Any]) -> None:
@@ -77,18 +76,23 @@ class RayExecutor(Executor):
 class _RayFuture(Future[Any]):
     """A future whose cancellation reaches the task."""
 
-    def __init__(self, ray: Any, reference: Any) -> None:
+    def __init__(self, ray: Any, reference: Any, is_task: bool = True) -> None:
         super().__init__()
-        self._ray, self._reference = ray, reference
+        self._ray, self._reference, self._is_task = ray, reference, is_task
 
     def cancel(self) -> bool:
-        """Stop the task, also one that runs."""
+        """Stop the task, also one that runs; a call of an actor only if it has not begun."""
         if self.done():
             return False
-        self._ray.cancel(self._reference, force=True)
+        self._ray.cancel(self._reference, force=self._is_task)
         return True
 
-    def arrive(self, done: Any) -> None:
+    def follow(self) -> None:
+        """End when Ray's own future does, which may be at once."""
+        self.set_running_or_notify_cancel()
+        self._reference.future().add_done_callback(self._arrive)
+
+    def _arrive(self, done: Any) -> None:
         """Take over the result of Ray's own future."""
         error = done.exception()
         if error is None:

@@ -131,6 +131,50 @@ def test_a_module_brings_its_parameters(pool: Any) -> None:
     assert mine is not None and ad.allclose(mine, net.weight.grad)
 
 
+def with_net(member: Any, net: Any) -> dict[str, Any]:
+    return {"loss": net(member["x"]).square().sum() + member.get("other", net)(member["x"]).sum()}
+
+
+class Tied(ad.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = ad.nn.Linear(3, 3), ad.nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.layers = [self.first, ad.nn.Tanh(), self.second]  # not seen as modules here
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_modules_among_the_arguments_bring_their_parameters(executor: Any) -> None:
+    ad.manual_seed(0)
+    net, other = Tied(), ad.nn.Linear(3, 1)
+    members: list[Any] = [{"x": row} for row in ad.randn(6, 3)]
+    members[1]["other"] = other
+    leaves = [*net.parameters(), *other.parameters()]
+    found = ad.parallel.map(with_net, members, shared=(net,), executor=executor)
+    mine = ad.autograd.grad(sum(r["loss"] for r in found), leaves)
+    wanted = ad.autograd.grad(sum(with_net(m, net)["loss"] for m in members), leaves)
+    assert all(ad.allclose(a, b) for a, b in zip(mine, wanted, strict=True))
+    assert net.second.weight is net.first.weight and net.first.weight.grad is None
+
+
+def test_threads_do_not_see_each_others_parameters() -> None:
+    net = ad.nn.Sequential(ad.nn.Linear(50, 50), ad.nn.Tanh(), ad.nn.Linear(50, 1))
+    rows = list(ad.randn(64, 20, 50))
+    with cf.ThreadPoolExecutor(4) as threads:
+        mine, here = (
+            ad.autograd.grad(
+                sum(r.sum() for r in ad.parallel.map(net, rows, executor=where)),
+                list(net.parameters()),
+            )
+            for where in (threads, None)
+        )
+    assert all(map(ad.equal, mine, here))
+
+
 def test_graphs_stay_where_they_were_made_and_are_let_go_of(pool: Any) -> None:
     members, k = ensemble()
     results = ad.parallel.map(fly, members, shared=(k, {"steps": 2}), executor=pool)
@@ -158,6 +202,30 @@ def test_a_hidden_tensor_is_refused_and_not_lost(executor: Any) -> None:
     x = ad.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"`reads_hidden` reads a tensor of shape \[3\]"):
         ad.parallel.map(reads_hidden, [x], executor=executor)
+
+
+def test_a_hidden_tensor_is_refused_where_no_argument_requires_a_gradient(executor: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"`reads_hidden` reads a tensor of shape \[3\]"):
+        ad.parallel.map(reads_hidden, [ad.ones(3)], executor=executor)
+    with ad.no_grad():
+        (found,) = ad.parallel.map(reads_hidden, [ad.ones(3)], executor=executor)
+    assert found == 3
+
+
+def trained(seed: int) -> ad.Tensor:
+    """The loss of a model that nobody else has."""
+    ad.manual_seed(seed)
+    net = ad.nn.Linear(2, 1)
+    net(ad.ones(2)).square().sum().backward()
+    with ad.no_grad():
+        net.weight -= 0.1 * net.weight.grad
+    return net(ad.ones(2)).square().sum()
+
+
+def test_a_member_may_train_a_model_of_its_own(executor: Any) -> None:
+    found = ad.parallel.map(trained, [0, 1], executor=executor)
+    assert [f.item() for f in found] == [trained(0).item(), trained(1).item()]
+    assert not any(f.requires_grad for f in found)
 
 
 def fails_at_two(x: ad.Tensor) -> ad.Tensor:
@@ -275,6 +343,11 @@ def test_bad_arguments(call: Any, error: type, words: str) -> None:
         call()
 
 
+def test_samples_of_a_vmap_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"parallel\.map inside vmap"):
+        ad.vmap(lambda x: ad.parallel.map(reads_hidden, [x])[0])(ad.ones(2, 3))
+
+
 def test_an_empty_ensemble_has_no_results() -> None:
     assert ad.parallel.map(wave, []) == []
 
@@ -312,8 +385,24 @@ def test_ray() -> None:
     executor = ad.parallel.RayExecutor(num_cpus=1)
     try:
         same_on(executor)
+        with pytest.raises(ValueError, match="not two"):  # others are cancelled
+            ad.parallel.map(fails_at_two, list(ad.arange(9.0)), executor=executor)
+        with pytest.raises(Exception, match="died"):
+            ad.parallel.map(ends_its_process, list(ad.arange(9.0)), executor=executor)
+        same_on(executor)  # with actors that were started anew
+        space: dict[str, Any] = {"__name__": "__main__"}
+        exec("def doubled(x):\n    return 2 * x", space)  # as in a script
+        sys.modules["__main__"].doubled = space["doubled"]  # type: ignore[attr-defined]
+        assert ad.parallel.map(space["doubled"], [ad.ones(())], executor=executor) == [2]
     finally:
+        vars(sys.modules["__main__"]).pop("doubled", None)
         executor.shutdown()
+
+
+def ends_its_process(x: ad.Tensor) -> ad.Tensor:
+    if float(x) == 2:
+        os._exit(3)
+    return x
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
