@@ -437,6 +437,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
+  drop_unit_factors();
   order_axes();
   merge_axes();
   f.shape = shape_;
@@ -453,6 +454,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
       throw std::logic_error("a sum in another order than that of its tiles");
   }
   find_once();
+  bring_together();
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   f.once = static_cast<size_t>(once_);
