@@ -12,12 +12,12 @@ ADJOINT_INLINE void sin_and_cos(V x, V* sine, V* cosine) {
   auto a = reduce(abs(x));
   V z = a.r * a.r;
   V near_zero = sin_near_zero(a, z), near_quarter = cos_near_zero(a, z);
-  auto turned = [&](IntOf<V> n, IntOf<V> sign) {
-    V v = (n & 1) != 0 ? near_quarter : near_zero;
-    return from_bits(bits(v) ^ sign ^ ((n & 2) << (kMantissa<V> == 23 ? 30 : 62)));
-  };
-  *sine = turned(a.n, sign_bit(x));
-  *cosine = turned(wrapping_add(a.n, IntOf<V>{} + 1), IntOf<V>{});
+  // cos is sin a quarter further: the other of the two values, and the sign of n + 1.
+  auto odd = (a.n & 1) != 0;
+  auto turn = turned_sign<V>(a.n);
+  *sine = flipped(odd ? near_quarter : near_zero, turn ^ bits(x));
+  *cosine =
+      flipped(odd ? near_zero : near_quarter, wrapping_add(turn, turned_sign<V>(IntOf<V>{} + 1)));
   auto far = beyond_reduction(x);
   if (__builtin_expect(any(far), 0)) {
     *sine = patch_lanes<V>(*sine, x, far, sin_libm);

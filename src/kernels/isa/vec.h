@@ -105,6 +105,9 @@ ADJOINT_INLINE i32 wrapping_add(i32 a, i32 b) { return (i32)((u32)a + (u32)b); }
 ADJOINT_INLINE i64 wrapping_add(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
 
 // The sign bit alone, and the number without it.
+template <class V>
+inline constexpr typename VecInfo<V>::Word kSignBit =
+    std::numeric_limits<typename VecInfo<V>::Word>::min();
 ADJOINT_INLINE i32 sign_bit(f32 x) { return bits(x) & INT32_MIN; }
 ADJOINT_INLINE i64 sign_bit(f64 x) { return bits(x) & INT64_MIN; }
 ADJOINT_INLINE f32 abs(f32 x) { return from_bits(bits(x) & INT32_MAX); }

@@ -39,6 +39,16 @@ Factored product_of(Loop loop) {
 
 }  // namespace
 
+// 1 (x k), as the gradient of a power has it where the incoming gradient is that of a sum.
+void TileBuilder::drop_unit_factors() {
+  for (Call& c : calls_) {
+    const Factored p = product_of(c.loop);
+    if (!p.scaled || !is_one(operands_of(c)[0])) continue;
+    const int result = results_of(c)[0], factors[] = {operands_of(c)[1], operands_of(c)[2]};
+    c = call_of(p.mul, {&result, 1}, factors);
+  }
+}
+
 void TileBuilder::find_once() {
   if (made_->is_one_tile()) return;
   std::vector<bool> same(values_.size());

@@ -448,6 +448,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
+  drop_unit_factors();
   order_axes();
   merge_axes();
   f.shape = shape_;
@@ -464,6 +465,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
       throw std::logic_error("a sum in another order than that of its tiles");
   }
   find_once();
+  bring_together();
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   leave_unread();

@@ -1,6 +1,7 @@
 // Running loops over tiles. Read tiles.h first.
 #include "program/fuse/tiles.h"
 
+#include <algorithm>
 #include <atomic>
 #include <unordered_map>
 
@@ -124,33 +125,34 @@ class Ahead {
         streams_[count_++] = {data[k], item, p.written};
     }
     if (loops_ < kLoopsPerStream * count_) count_ = 0;
+    loops_ -= std::ranges::count_if(f.actions, &TileLoops::Action::in_next);
   }
   // The next tile has these positions.
   void start(int64_t position, int64_t n) {
     if (count_ == 0) return;
-    position_ = position;
-    n_ = n;
-    stream_ = done_ = 0;
     int64_t lines = 0;
-    for (int k = 0; k < count_; ++k) lines += n * streams_[k].item / kLine;
-    share_ = (lines + loops_ - 1) / loops_;
+    for (int k = 0; k < count_; ++k) {
+      Stream& s = streams_[k];
+      s.at = s.data + position * s.item;
+      s.end = s.at + n * s.item;
+      lines += n * s.item / kLine;
+    }
+    stream_ = 0;
+    // The last share of a stream may be cut short.
+    share_ = (lines / std::max<int64_t>(1, loops_ - count_) + 1) * kLine;
   }
   // A part of it, before each loop.
   void fetch_some() {
-    for (int64_t left = share_; stream_ < count_;) {
-      const Stream& s = streams_[stream_];
-      const char* from = s.data + position_ * s.item;
-      const int64_t bytes = n_ * s.item;
-      const int64_t end = std::min(bytes, done_ + left * kLine);
-      left -= (end - done_ + kLine - 1) / kLine;
-      if (s.written)
-        for (; done_ < end; done_ += kLine) __builtin_prefetch(from + done_, 1);
-      else
-        for (; done_ < end; done_ += kLine) __builtin_prefetch(from + done_, 0);
-      if (done_ < bytes) return;
-      ++stream_;
-      done_ = 0;
-    }
+    if (stream_ == count_) return;
+    Stream& s = streams_[stream_];
+    const char* at = s.at;
+    const char* end = std::min(s.end, at + share_);
+    if (s.written)
+      for (; at < end; at += kLine) __builtin_prefetch(at, 1);
+    else
+      for (; at < end; at += kLine) __builtin_prefetch(at, 0);
+    s.at = at;
+    stream_ += at >= s.end;
   }
 
  private:
@@ -162,10 +164,11 @@ class Ahead {
     const char* data;
     int64_t item;
     bool written;
+    const char *at = nullptr, *end = nullptr;  // what is still to be fetched
   };
   Stream streams_[kMost];
   int count_ = 0, stream_ = 0;
-  int64_t loops_, position_ = 0, n_ = 0, share_ = 0, done_ = 0;
+  int64_t loops_, share_ = 0;  // in bytes
 };
 
 // The same by machine code; of sums, what is summed goes through a block of memory as well.

@@ -191,15 +191,19 @@ class TileBuilder {
   }
 
   Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
-  void join_pairs();  // kernel_pairs.cpp
-  void find_once();   // once.cpp
+  void join_pairs();         // kernel_pairs.cpp
+  void drop_unit_factors();  // once.cpp, as the next one
+  void find_once();
   void order_axes();
   void merge_axes();
   void choose_tile();
   void classify(TileLoops::Place& p) const;
   bool is_dense_in_tile(const TileLoops::Place& p) const;
   int row_loop(const Call& c);
-  void join_chain(int step);  // chains.cpp
+  Loop loop_of_calls(const Call& a, const Call& b,
+                     bool* right) const;  // chains.cpp, as the next two
+  void bring_together();
+  void join_chain(int step);
   void spare_moves();
   template <class F>
   void each_box(F&& f) {

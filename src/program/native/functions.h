@@ -129,17 +129,19 @@ std::array<typename B::V, 2> both_near(B& l, typename B::V x, bool want_sin, boo
   auto a = reduced(l, l.abs(x));
   V z = l.mul(a.r, a.r);
   V near_zero = sin_near_zero(l, a, z), near_quarter = cos_near_zero(l, a, z);
-  auto turned = [&](I n) {
-    auto odd = l.nonzero(l.bit_and(n, l.word(1)));
-    I bits = l.bits(l.choose(odd, near_quarter, near_zero));
-    return l.bit_xor(bits, l.shifted(l.bit_and(n, l.word(2)), l.narrow ? 30 : 62));
+  auto odd = l.nonzero(l.bit_and(a.n, l.word(1)));
+  const int quarter = l.narrow ? 30 : 62;  // bit 1 of n becomes the sign
+  I turn = l.shifted(a.n, quarter), sign = l.word(l.narrow ? INT32_MIN : INT64_MIN);
+  auto flipped = [&](V v, I by) {
+    return l.from_bits(l.bit_xor(l.bits(v), l.bit_and(by, sign)));
   };
   std::array<V, 2> found = {x, x};
-  if (want_sin) {
-    I sign = l.bit_and(l.bits(x), l.word(l.narrow ? INT32_MIN : INT64_MIN));
-    found[0] = l.from_bits(l.bit_xor(turned(a.n), sign));
-  }
-  if (want_cos) found[1] = l.from_bits(turned(l.plus(a.n, l.word(1))));
+  if (want_sin)
+    found[0] = flipped(l.choose(odd, near_quarter, near_zero), l.bit_xor(turn, l.bits(x)));
+  // A quarter further: the other of the two values, and the sign of n + 1.
+  if (want_cos)
+    found[1] = flipped(l.choose(odd, near_zero, near_quarter),
+                       l.plus(turn, l.word(int64_t{1} << quarter)));
   return found;
 }
 template <class B>
