@@ -96,24 +96,29 @@ Capture::History Capture::history(const Tensors& results) const {
 // The instructions of a part, which has them for itself; the forward part comes last, unless they
 // are copied. Those of the last part are no longer there.
 void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
-  if (code_.size() < to) throw std::logic_error("instructions are in a program already");
+  if (size() < to) throw std::logic_error("instructions are in a program already");
+  size_t before = first_.size();
+  bool late = from >= before;
+  if (!late && to > before) throw std::logic_error("a program of several parts");
+  std::vector<Instruction>& part = late ? code_ : first_;
+  auto first = part.begin() + static_cast<std::ptrdiff_t>(late ? from - before : from);
+  auto last = part.begin() + static_cast<std::ptrdiff_t>(late ? to - before : to);
   if (copied) {
-    p.code.assign(code_.begin() + static_cast<std::ptrdiff_t>(from),
-                  code_.begin() + static_cast<std::ptrdiff_t>(to));
+    p.code.assign(first, last);
     for (Instruction& i : p.code)
       if (i.more) i.more = std::make_shared<Particulars>(*i.more);
     return;
   }
-  if (from == 0) {
-    code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(to), code_.end());
-    p.code = std::move(code_);
-    code_.clear();
+  bool at_end = last == part.end();
+  if (from == 0 || (first == part.begin() && at_end)) {
+    part.erase(last, part.end());
+    p.code = std::move(part);
+    part.clear();
+    if (from == 0) code_.clear();
     return;
   }
-  auto first = code_.begin() + static_cast<std::ptrdiff_t>(from);
-  auto last = code_.begin() + static_cast<std::ptrdiff_t>(to);
   p.code.assign(std::make_move_iterator(first), std::make_move_iterator(last));
-  if (to == code_.size()) code_.erase(first, last);
+  if (at_end) part.erase(first, last);
 }
 
 // What the forward part does, for those that come after it.
@@ -121,11 +126,13 @@ const std::vector<Instruction>& Capture::forward_code() {
   if (forward_) return *forward_;
   Program forward;
   forward.descriptions = descriptions_;
-  forward.registers = registers_;
-  forward.roots = roots_;
-  forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
+  std::swap(forward.registers, registers_);  // lent: there may be millions
+  std::swap(forward.roots, roots_);
+  forward.code = first_;
   make_aliases(forward);
   equal_ = merge_common(forward);
+  std::swap(forward.registers, registers_);
+  std::swap(forward.roots, roots_);
   return forward_.emplace(std::move(forward.code));
 }
 

@@ -140,7 +140,7 @@ void Capture::start(bool until_inputs) {
   if (running_ || !refused_.empty()) return;
   if (captured()) throw std::logic_error("a recording is under way already");
   if (!std::exchange(started_, true)) newest_before_ = last_sequence;
-  if (until_inputs && !std::exchange(passes_, true)) forward_size_ = code_.size();
+  if (until_inputs && !std::exchange(passes_, true)) std::swap(first_, code_);
   until_inputs_ = until_inputs;
   modes_ = t_modes;
   outer_ = std::exchange(t_recorder, this);

@@ -49,7 +49,7 @@ class Capture final : public Recorder {
   // What the last instruction has written; undefined where nobody wants it.
   Tensors last_results() const;
   // How many instructions there are.
-  size_t size() const { return code_.size(); }
+  size_t size() const { return first_.size() + code_.size(); }
 
   Value forward(Call& c) override;
   void change(Call& c, const Tensor& self) override;
@@ -160,8 +160,9 @@ class Capture final : public Recorder {
   // By header and by storage: registers of those that let_go() has found alive, and of younger ones.
   Lookup registers_at_{128}, storages_at_{128}, young_registers_at_{128}, young_storages_at_{128};
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
-  std::vector<Instruction> code_;
-  size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
+  // Those before the first backward pass on placeholders, once it has begun; and the others. Apart, so
+  // that each may become a program without being copied: there may be millions.
+  std::vector<Instruction> first_, code_;
   std::optional<std::vector<Instruction>> forward_;
   std::vector<int> equal_;  // by register: the first that has its value
   Tensors reached_;

@@ -38,20 +38,24 @@ void make_views_again(Program& p, const std::vector<Instruction>& before) {
     if (before[k].kind == Kind::Alias) alias[before[k].writes[0]] = static_cast<int>(k);
   }
   std::vector<bool> made(p.registers.size());
-  std::vector<Instruction> code;
-  code.reserve(p.code.size());
-  for (Instruction& i : p.code) {
-    for (const Read& r : i.reads) {
+  std::vector<std::pair<size_t, int>> views;  // before which instruction, and which one
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    for (const Read& r : p.code[k].reads) {
       if (made[r.reg] || alias[r.reg] < 0) continue;
       made[r.reg] = true;
-      if (!p.roots[p.registers[r.reg].root].changed) code.push_back(before[alias[r.reg]]);
+      if (!p.roots[p.registers[r.reg].root].changed) views.emplace_back(k, alias[r.reg]);
     }
-    for (int w : i.writes) {
+    for (int w : p.code[k].writes) {
       if (w >= 0) made[w] = true;
     }
-    code.push_back(std::move(i));
   }
-  p.code = std::move(code);
+  // From the end on, in the same list: a second one of millions of instructions would be most of the memory.
+  size_t left = p.code.size(), to = left + views.size();
+  p.code.resize(to);
+  for (size_t n = views.size(); n-- > 0;) {
+    while (left > views[n].first) p.code[--to] = std::move(p.code[--left]);
+    p.code[--to] = before[static_cast<size_t>(views[n].second)];
+  }
 }
 
 bool roll_once(Program& p, const Loops& from, size_t target) {

@@ -1,6 +1,8 @@
 // Read simplify.h first.
 #include "program/passes/simplify.h"
 
+#include <algorithm>
+
 #include "program/few.h"
 
 namespace adjoint {
@@ -37,6 +39,23 @@ Instruction alias_of(const Instruction& i, int reg) {
   return a;
 }
 
+// One instruction for each view of an op that gives several.
+void take_views_apart(Program& p, const std::vector<bool>& views) {
+  std::vector<Instruction> code;
+  code.reserve(p.code.size());
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    Instruction& i = p.code[k];
+    if (!views[k]) {
+      code.push_back(std::move(i));
+      continue;
+    }
+    for (int w : i.writes) {
+      if (w >= 0) code.push_back(alias_of(i, w));
+    }
+  }
+  p.code = std::move(code);
+}
+
 }  // namespace
 
 void make_aliases(Program& p) {
@@ -51,27 +70,24 @@ void make_aliases(Program& p) {
     any |= views[k] || i.kind == Kind::Alias;
   }
   if (!any) return;
-  std::vector<const Instruction*> alias(p.registers.size());
-  std::vector<Instruction> code;
-  code.reserve(p.code.size());
-  for (size_t k = 0; k < p.code.size(); ++k) {
-    Instruction& i = p.code[k];
-    if (!views[k]) {
-      code.push_back(std::move(i));
-      continue;
+  auto results = [](const Instruction& i) {
+    return std::ranges::count_if(i.writes, [](int w) { return w >= 0; });
+  };
+  bool apart = false;  // some view op gives several
+  for (size_t k = 0; k < p.code.size(); ++k) apart |= views[k] && results(p.code[k]) > 1;
+  if (apart)
+    take_views_apart(p, views);
+  else
+    for (size_t k = 0; k < p.code.size(); ++k) {
+      if (views[k]) p.code[k] = alias_of(p.code[k], *std::ranges::max_element(p.code[k].writes));
     }
-    for (int w : i.writes) {
-      if (w >= 0) code.push_back(alias_of(i, w));
-    }
-  }
-  for (Instruction& i : code) {
+  std::vector<int> viewed(p.registers.size(), -1);  // by alias: the memory that it shows
+  for (Instruction& i : p.code) {
     if (i.kind != Kind::Alias) continue;
-    if (const Instruction* of = alias[i.reads[0].reg]) {
-      i.reads[0].reg = of->reads[0].reg;
-    }
-    alias[i.writes[0]] = &i;
+    int& of = i.reads[0].reg;
+    if (viewed[of] >= 0) of = viewed[of];
+    viewed[i.writes[0]] = of;
   }
-  p.code = std::move(code);
 }
 
 // --- common subexpressions -----------------------------------------------------------------------

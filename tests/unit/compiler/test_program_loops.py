@@ -199,6 +199,18 @@ def test_rows_of_an_input_and_a_buffer_are_walked_along() -> None:
     assert loops(check(function, wants=[True, False, False, False, False])) == 2
 
 
+def test_views_that_one_op_gives_together_are_taken_apart() -> None:
+    def function(a: ad.Tensor, b: ad.Tensor, k: ad.Tensor, xs: ad.Tensor, w: ad.Tensor) -> Any:
+        for _ in range(30):
+            x, y, z = a.unbind()
+            head, tail = b.split((1, 2))
+            a = ad.stack([y * k, z - x, x * head[0]])
+            b = ad.cat([tail, head]) * a.tanh()
+        return a, b, a.unbind()[1] * k
+
+    assert loops(check(function)) == 2
+
+
 def test_a_call_of_python_in_each_step_leaves_the_loop_as_it_is() -> None:
     calls = []
 
