@@ -153,7 +153,9 @@ def solve_ivp(
     ):
         return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
     if not everywhere(ad.isfinite(flat.detach())):
-        raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
+        raise ValueError(
+            "solve_ivp(): y0 has numbers that are NaN or infinite\n  fix: look at what computes y0"
+        )
     check_start(system, begin, flat)
     seen = Events(events, unknowns, arguments, chosen, flat.detach())
     plan = planned(problem, begin, end, flat, seen)

@@ -98,6 +98,8 @@ def curve_fit(
             return whitened.squeeze(1)
         return off if scale is None else off / scale.reshape(-1)
 
+    if "maxfev" in kwargs:  # SciPy's name where method is 'lm'
+        kwargs["max_nfev"] = kwargs.pop("maxfev")
     found = least_squares(residuals, start, bounds=bounds, method=method or "trf", **kwargs)
     p = found.x
     slope = jacfwd(residuals)(p)
@@ -208,7 +210,8 @@ def _by_scipy(given: Sequence[Tensor], tol: float) -> tuple[Tensor, int]:
         found = scipy_optimize().lsq_linear(A.numpy(), b.numpy(), ends, method="bvls", tol=tol)
         if not found.success:
             raise ConvergenceError(
-                f"lsq_linear() found no minimum: {found.message}",
+                f"lsq_linear() found no minimum: {found.message}\n"
+                "  fix: scale the columns of A to about one size, or a larger tol",
                 OptimizeResult(x=found.x, success=False, message=str(found.message)),
             )
         answers.append(ad.from_numpy(found.x).to(A.dtype))
@@ -250,7 +253,9 @@ def _each_minimum(given: Sequence[Tensor], tol: float) -> list[Tensor]:
 
 
 def _not_finite(holds: Tensor) -> Exception:
-    return ValueError("lsq_linear(): A and b must not contain infs or NaNs")
+    return ValueError(
+        "lsq_linear(): A and b must not contain infs or NaNs\n  fix: leave such rows out"
+    )
 
 
 def _at(bound: Any, k: int) -> Any:

@@ -13,7 +13,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
 from adjoint._progress import CallsBar
-from adjoint._samples import Arrays, batch_of, is_batched, largest
+from adjoint._samples import Arrays, batch_of, everywhere, is_batched, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
 from ._conditions import LARGE, Conditions, Found, Known
@@ -147,6 +147,13 @@ class _Fit(NamedTuple):
         with ad.no_grad():
             start = unknowns.start
             at_start = residuals(start)
+            if not everywhere(ad.isfinite(at_start)):
+                raise ConvergenceError(
+                    "least_squares(): residuals are NaN or infinite at the start, where unknowns "
+                    f"are up to {largest(start)}\n  fix: begin elsewhere (x0, or p0 of curve_fit), "
+                    "or look at the function and the data there",
+                    OptimizeResult(x=unknowns.tree(start), success=False, message="not finite"),
+                )
             arrays = Arrays(batch_of(at_start, *(limits or ())), start.dtype)
             each, flat = arrays.each, arrays.flat
             if method == "lm" and arrays.shape:

@@ -20,7 +20,7 @@ from ._given import Given, given_of
 from ._inside import Inside, is_inside
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
-from ._scipy import scipy_optimize
+from ._scipy import Theirs, scipy_optimize
 from ._unknowns import Unknowns, as_arguments
 
 __all__ = ["minimize"]
@@ -342,12 +342,21 @@ class _Run:
             given["constraints"] = [_in_units(c, size) for c in made] if in_units else made
         if self._callback is not None:
             given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
-        name = getattr(method, "__name__", method)
+        name, theirs = getattr(method, "__name__", method), Theirs()
+        for key in ("jac", "hess", "hessp", "callback"):
+            if callable(given.get(key)):
+                given[key] = theirs.watching(given[key])
         with ad.no_grad(), CallsBar(f"minimize by {name}") as bar:
             start = flat(self._unknowns.start) / size
-            found = scipy_optimize().minimize(
-                bar.counting(value), start, method=method, tol=tol, options=options, **given
-            )
+            counted = theirs.watching(bar.counting(value))
+            try:
+                found = scipy_optimize().minimize(
+                    counted, start, method=method, tol=tol, options=options, **given
+                )
+            except Theirs.kinds as error:
+                if callable(method) or not theirs.is_scipys(error):
+                    raise
+                raise self._ended(method, error) from error
             x = each(found.x)
             result = OptimizeResult(
                 x=x,
@@ -365,6 +374,14 @@ class _Run:
         if kind in ("bfgs", "cg") and found.status == 2:
             result.success = True
         return result
+
+    def _ended(self, method: Any, error: Exception) -> ConvergenceError:
+        """That SciPy gave up with an error of its own; values are those at the start."""
+        x = self._unknowns.start
+        with ad.no_grad():
+            fun, jac = self._objective(x).detach(), self.gradient(x).detach()
+        said = f"it ended in {type(error).__name__} ({error})."
+        return self.lost(method, OptimizeResult(x=x, fun=fun, jac=jac, message=said, nit=0))
 
     def lost(self, method: Any, result: OptimizeResult) -> ConvergenceError:
         """That there is no minimum, and what may be the reason."""

@@ -138,11 +138,15 @@ def _bracketed(
         fa, fb = f(a), f(b)
         a, b = a + 0 * fa, b + 0 * fb
         if not everywhere(ad.isfinite(fa) & ad.isfinite(fb)):
-            raise ValueError("root_scalar(): f is not finite at the ends of the bracket")
+            raise ValueError(
+                f"root_scalar(): f is not finite at the ends of the bracket{_pair(fa, fb)}\n"
+                "  fix: a bracket inside of what f is defined on"
+            )
         if somewhere(fa * fb > 0):
             raise ValueError(
-                "root_scalar(): f has the same sign at both ends of the bracket"
-                + ("" if is_batched(fa) else f": {float(fa):.3g} and {float(fb):.3g}")
+                f"root_scalar(): f has the same sign at both ends of the bracket{_pair(fa, fb)}\n"
+                "  fix: a bracket with a change of sign between its ends; a root that f touches "
+                "without crossing has none, and no derivative"
             )
         c, fc, t = a, fa, ad.full_like(a, 0.5)
         for step in range(most):
@@ -170,9 +174,14 @@ def _bracketed(
             t = ad.where(trusted, quadratic, 0.5)
             t = ad.where(ad.isfinite(t), t, 0.5).maximum(width).minimum(1 - width)
     raise ConvergenceError(
-        f"root_scalar() found no root in {most} steps",
+        f"root_scalar() found no root in {most} steps: f is {largest(fa)} at {largest(best)}\n"
+        "  fix: a tolerance (xtol=) where f is flat at its root, or a narrower bracket",
         OptimizeResult(root=best, converged=False, iterations=most),
     )
+
+
+def _pair(fa: Tensor, fb: Tensor) -> str:
+    return "" if is_batched(fa, fb) else f": {float(fa):.3g} and {float(fb):.3g}"
 
 
 def _nonzero(x: Tensor) -> Tensor:
@@ -264,7 +273,8 @@ def _minimum(
         before = ad.where(ad.isfinite(before), before, 0.0).max()
     if not (point.is_finite() and point.is_met(before)):
         raise ConvergenceError(
-            f"minimize_scalar() found no minimum: the derivative is not zero at {largest(start)}",
+            "minimize_scalar() found no minimum: the derivative is not zero at "
+            f"{largest(start)}\n{_FIX}",
             OptimizeResult(x=start, success=False, message="the derivative is not zero"),
         )
     return point, (nit, nfev)
@@ -279,6 +289,12 @@ def _begun(limits: tuple[Tensor, Tensor] | None, bracket: Any) -> list[Tensor]:
     return [ad.tensor([float(end)], dtype=ad.float64) for end in ends]
 
 
+_FIX = (
+    "  fix: a bracket (low, inner, high) whose inner value is the least, or bounds=, inside of "
+    "what fun is defined on"
+)
+
+
 def _searched(
     value: Callable[[float], float], bounds: tuple[float, float] | None, settings: dict[str, Any]
 ) -> tuple[float, Any]:
@@ -291,7 +307,8 @@ def _searched(
     found = scipy_optimize().minimize_scalar(value, bounds=bounds, **settings)
     if not found.success:
         raise ConvergenceError(
-            f"minimize_scalar() found no minimum: {found.get('message', 'it did not converge')}",
+            f"minimize_scalar() found no minimum: {found.get('message', 'it did not converge')} "
+            f"It stopped at {float(found.x):.6g}, where fun is {float(found.fun):.6g}.\n{_FIX}",
             OptimizeResult(x=found.x, success=False, message=str(found.get("message", ""))),
         )
     best = float(found.x)

@@ -18,7 +18,7 @@ from ._linear import Dense, Linear
 from ._newton import newton, whole_step
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
-from ._scipy import scipy_optimize
+from ._scipy import Theirs, scipy_optimize
 from ._unknowns import Unknowns, raise_unless_read
 
 __all__ = ["Solver", "called"]
@@ -38,6 +38,10 @@ SCIPYS = (
     "df-sane",
 )
 _JACOBIAN_OF = ("hybr", "lm")
+_FIX = (
+    "  fix: begin nearer to the answer (x0), allow more steps (options={'maxiter': ...}), look at "
+    "the function where it is not finite, or try another method"
+)
 _POLISHING = 10  # steps of Newton's method after SciPy's, at most: one is usual
 
 
@@ -141,7 +145,9 @@ class Solver:
     def _wrong(self, who: str, x: Tensor, r: Tensor, step: Tensor) -> ConvergenceError:
         return ConvergenceError(
             f"{self._name}(): {who} something that does not solve the equation: {_where(x, r)}, "
-            f"and Newton's step from there is {_size(step)} long",
+            f"and Newton's step from there is {_size(step)} long\n"
+            "  fix: begin nearer to the answer, or ask the solver for more digits; where the step "
+            "is not finite the answer is a multiple root, or the residual is: it has no derivative",
             _result(x, r, "not an answer", 0, 1, 0, False),
         )
 
@@ -202,26 +208,28 @@ class Solver:
     def _by_scipy(self, start: Tensor, method: str) -> OptimizeResult:
         with ad.no_grad(), CallsBar(f"{self._name} by {method}") as bar:
             arrays = Arrays(batch_of(self._residual(start)), start.dtype)
-            each, flat = arrays.each, arrays.flat
+            each, flat, theirs = arrays.each, arrays.flat, Theirs()
 
             def slope(v: Any) -> Any:
                 return arrays.blocks(self._matrix(each(v)))
 
             try:
                 found = scipy_optimize().root(
-                    bar.counting(lambda v: flat(self._residual(each(v)))),
+                    theirs.watching(bar.counting(lambda v: flat(self._residual(each(v))))),
                     flat(start),
                     method=method,
-                    jac=slope if method in _JACOBIAN_OF else None,
+                    jac=theirs.watching(slope) if method in _JACOBIAN_OF else None,
                     tol=self._tolerance,
-                    callback=self._callback,
+                    callback=self._callback and theirs.watching(self._callback),
                     options=self._options,
                 )
-            except (ArithmeticError, np.linalg.LinAlgError) as error:  # as it runs away
+            except Theirs.kinds as error:
+                if not theirs.is_scipys(error):
+                    raise
                 r = self._residual(start)
                 raise ConvergenceError(
                     f"{self._name}() by SciPy's {method} found no answer: it ended in "
-                    f"{type(error).__name__} ({error}). It began where {_where(start, r)}",
+                    f"{type(error).__name__} ({error}). It began where {_where(start, r)}\n{_FIX}",
                     _result(start, r, str(error), 0, 0, 0, False),
                 ) from error
             x = each(found.x).detach()
@@ -235,7 +243,7 @@ class Solver:
                 result.success = False
                 raise ConvergenceError(
                     f"{self._name}() by SciPy's {method} found no answer: {found.message} "
-                    f"{_where(x, r)}",
+                    f"{_where(x, r)}\n{_FIX}",
                     result,
                 )
             self._check(x, r, f"SciPy's {method} returned")

@@ -120,7 +120,8 @@ def check_entries(places: Places, values: Any) -> None:
         k = int(np.argmax(bad))
         raise ValueError(
             f"the entry ({places.rows_array[k]}, {places.columns_array[k]}) of a sparse matrix is "
-            f"{values[k]}: nothing can be solved with it"
+            f"{values[k]}: nothing can be solved with it\n"
+            "  fix: look at what computes the values of the matrix"
         )
 
 

@@ -13,7 +13,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
 from adjoint._tensor.creation import as_tensor, from_numpy
-from adjoint.sparse._factors import check_entries
+from adjoint.sparse._factors import check_entries, singular
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix
 from adjoint.sparse._places import Places
 
@@ -108,7 +108,7 @@ class Factored:
         band = self.matrix.places.band
         if self._rows is not None and band is not None:
             rows = self._rows.to(dtype)
-            x = _core._band_solve(rows, columns, band.lower, band.upper, trans != "N")
+            x = _by_band(rows, columns, band, trans != "N")
         else:
             x = solve(self.matrix.places, values, columns, trans != "N")
         x = x if b.ndim == 2 else x.squeeze(-1)
@@ -149,6 +149,7 @@ class BySuperLU:
 
 
 _BY_SUPERLU = BySuperLU()
+linalg_error: Any = _core._LinAlgError
 
 
 def rows_of_band(places: Places, values: Tensor) -> Tensor:
@@ -159,11 +160,21 @@ def rows_of_band(places: Places, values: Tensor) -> Tensor:
     return values.new_zeros(height * n).index_add(0, band.place, values).reshape(height, n)
 
 
+def _by_band(rows: Tensor, b: Tensor, band: Any, adjoint: bool) -> Tensor:
+    try:
+        found: Tensor = _core._band_solve(rows, b, band.lower, band.upper, adjoint)
+        return found
+    except linalg_error as error:
+        if "singular" not in str(error):
+            raise
+        raise singular(b.shape[0]) from None
+
+
 def solve(places: Places, values: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
     """``op(A)⁻¹ b`` for the columns of ``b``; op is the adjoint or nothing."""
     band = places.band
     if band is not None:
         rows = rows_of_band(places, values)
-        return _core._band_solve(rows, b, band.lower, band.upper, adjoint)
+        return _by_band(rows, b, band, adjoint)
     found: Tensor = Solution.apply(_BY_SUPERLU, places, adjoint, values, b)
     return found

@@ -21,7 +21,7 @@ import numpy as np
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import batch_of
+from adjoint._samples import batch_of, must_hold
 from adjoint._tensor.creation import from_numpy
 from adjoint.sparse._factors import singular
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix, coo_array, eye_array
@@ -215,7 +215,11 @@ def svds(
     both = coo_array((values, (rows, columns)), (n + m, n + m))
 
     def find(a: Any, _: Any) -> tuple[Any, Any]:
-        u, s, vh = _scipy_linalg().svds(a[:n, n:], k, **options)
+        linalg = _scipy_linalg()
+        try:
+            u, s, vh = linalg.svds(a[:n, n:], k, **options)
+        except linalg.ArpackNoConvergence as error:
+            raise _lost("svds", error, k) from None
         order = np.argsort(s)
         v = np.concatenate([u, vh.conj().T]) / np.sqrt(2)
         return s[order], v[:, order]
@@ -278,7 +282,10 @@ class _Pairs:
             m = None if self._plain else SparseMatrix(b.places, second).to_scipy()
             left = SparseMatrix(a.places, first).to_scipy()
             if not np.isfinite(left.data).all():
-                raise ValueError(f"{self._name}(): the matrix has entries that are not finite")
+                raise ValueError(
+                    f"{self._name}(): the matrix has entries that are not finite\n"
+                    "  fix: look at what computes its values"
+                )
             w, v = find(left, m)
             _check_pairs(self._name, left, m, w, v)
             return [from_numpy(np.ascontiguousarray(t)) for t in (w, v)]
@@ -307,6 +314,7 @@ class _Pairs:
         c = constant.conj_physical() if constant.is_complex() else constant
         length = (c * v0).sum()
         places, values = self._bordered(a.detach(), b.detach(), w0, constant, c)
+        self._check_simple(a.detach(), b.detach(), w0, places, values)
         w, v = w0, v0
         for _ in range(_STEPS):
             rest = a @ v - w * (b @ v)
@@ -320,6 +328,22 @@ class _Pairs:
         if not self._hermitian and v.is_complex():
             mass = (v.abs() ** 2).sum().to(v.dtype)
         return w, v / mass.sqrt()
+
+    def _check_simple(
+        self, a: SparseMatrix, b: SparseMatrix, w: Tensor, places: Places, values: Tensor
+    ) -> None:
+        """Refuse a repeated eigenvalue also where rounding leaves its factors a pivot."""
+        n = places.shape[0]
+        probe = _core.cos(_core.arange(n, dtype=_core.float64) ** 2).to(values.dtype)
+        probe[-1] = 0.0
+        with ad.no_grad():
+            try:
+                there = solve(places, values, probe.unsqueeze(1))[:-1].abs().max()
+            except linalg_error:
+                raise _repeated(self._name, w) from None
+            size = a.values.abs().max() + w.abs() * b.values.abs().max()
+            simple = there * size * (n * ad.finfo(values.dtype).eps) <= 1
+        must_hold(simple, lambda _: _repeated(self._name, w))
 
     def _bordered(
         self, a: SparseMatrix, b: SparseMatrix, w: Tensor, column: Tensor, row: Tensor
