@@ -365,8 +365,8 @@ class Found:
             r = (self._often or self._residual)(self._z)
             met = self._inside
             if self._size > LARGE and not isinstance(self._linear, Large):
-                return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
-            return everywhere(met & (self._is_near(r) | self._is_flat(r, before)))
+                return everywhere(met & (self._is_flat(r, before) | self._is_near(r, before)))
+            return everywhere(met & (self._is_near(r, before) | self._is_flat(r, before)))
 
     def is_saddle(self) -> bool:
         """Whether the objective falls from here in some direction that is free."""
@@ -388,7 +388,7 @@ class Found:
         most = (before * self._units).abs().max()
         return (gain <= _MET * 1e-2 * most) & ad.isfinite(most)
 
-    def _is_near(self, r: Tensor) -> Tensor:
+    def _is_near(self, r: Tensor, before: Tensor) -> Tensor:
         try:
             step, solved = self._linear.newton_step(self._residual, self._z, r)
             step = self.held.fixed(step, r)
@@ -404,7 +404,9 @@ class Found:
             return met & False
         shortest = ad.linalg.pinv(matrix, rtol=_RANK) @ right
         left = (right - matrix @ shortest).abs().max()
-        solved = left <= _GAIN * right.abs().max()  # else it goes on forever
+        # Else it goes on forever; or a gradient that has grown without bound hides the others.
+        most = ad.minimum(right.abs().max(), (before * self._units).abs().max())
+        solved = left <= _GAIN * most
         return met | (solved & self._is_short(shortest * self._units))
 
     def _is_short(self, step: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ class Theirs:
     kinds = (ArithmeticError, ValueError, RuntimeError, np.linalg.LinAlgError)
 
     def __init__(self) -> None:
-        self._called, self._error = False, None
+        self._called = False
+        self._error: Exception | None = None
 
     def watching(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose errors are known."""

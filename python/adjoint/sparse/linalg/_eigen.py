@@ -21,7 +21,7 @@ import numpy as np
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import batch_of, has_tangent
+from adjoint._samples import batch_of, has_tangent, must_hold
 from adjoint._tensor.creation import from_numpy
 from adjoint.sparse._factors import singular
 from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix, coo_array, eye_array
@@ -312,6 +312,7 @@ class _Pairs:
         c = constant.conj_physical() if constant.is_complex() else constant
         length = (c * v0).sum()
         places, values = self._bordered(a.detach(), b.detach(), w0, constant, c)
+        self._check_simple(a.detach(), b.detach(), w0, places, values)
         w, v = w0, v0
         for _ in range(_STEPS):
             rest = a @ v - w * (b @ v)
@@ -325,6 +326,22 @@ class _Pairs:
         if not self._hermitian and v.is_complex():
             mass = (v.abs() ** 2).sum().to(v.dtype)
         return w, v / mass.sqrt()
+
+    def _check_simple(
+        self, a: SparseMatrix, b: SparseMatrix, w: Tensor, places: Places, values: Tensor
+    ) -> None:
+        """Refuse a repeated eigenvalue also where rounding leaves its factors a pivot."""
+        n = places.shape[0]
+        probe = _core.cos(_core.arange(n, dtype=_core.float64) ** 2).to(values.dtype)
+        probe[-1] = 0.0
+        with ad.no_grad():
+            try:
+                there = solve(places, values, probe.unsqueeze(1))[:-1].abs().max()
+            except linalg_error:
+                raise _repeated(self._name, w) from None
+            size = a.values.abs().max() + w.abs() * b.values.abs().max()
+            simple = there * size * (n * ad.finfo(values.dtype).eps) <= 1
+        must_hold(simple, lambda _: _repeated(self._name, w))
 
     def _bordered(
         self, a: SparseMatrix, b: SparseMatrix, w: Tensor, column: Tensor, row: Tensor
