@@ -26,7 +26,8 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while it is open an event loop runs, in which tests of asyncio fail.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
