@@ -179,28 +179,18 @@ struct Unfinished {
   return out.release();
 }
 
-[[gnu::noinline]] bool only_tallied() {
-  return (t_modes & kSlowModes) == kProfiled && tally_under_way();
+// Whether the short way is open at all.
+inline bool is_open() { return !(t_modes & kSlowModes); }
+
+// Whether a tally is under way that looks at this call (Note [Samples of a tally]).
+[[gnu::always_inline]] inline bool is_looked_at(const Op& op, const TensorObject* like) {
+  return mode_on(kTallied) && !tally_passes_over(op.calls, like->numel);
 }
 
-// Whether the short way is open at all.
-[[gnu::always_inline]] inline bool is_open() { return !(t_modes & kSlowModes) || only_tallied(); }
-
-int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocated); }
-
-// While a tally is under way, and nothing else is unusual (Note [Samples of a tally]).
 [[gnu::always_inline]] inline TensorObject* run_tallied(const Op& op, Loop loop, Operand x,
                                                         Operand y, const TensorObject* like) {
-  if (tally_muted()) return run(op, loop, x, y, like);
-  OpPace& pace = pace_of(&op);
-  if (like->numel <= kShortNumel && passes_over(pace, &op)) {
-    int64_t before = allocated();
-    TensorObject* out = run(op, loop, x, y, like);
-    count_passed_over(pace, op, out->grad_fn, allocated() - before);
-    return out;
-  }
   TallyScope scope;
-  scope.open_paced(op);
+  scope.open(Profiled::Op, op.name.c_str(), nullptr, &made_tally_stream(op.calls, like->numel));
   TensorObject* out = run(op, loop, x, y, like);
   if (out->grad_fn) scope.made(out->grad_fn);
   return out;
@@ -236,7 +226,7 @@ TensorObject* direct_single(const Op& op, TensorObject* a) {
   if (!is_open() || !is_plain(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  if (mode_on(kProfiled)) [[unlikely]]
+  if (is_looked_at(op, a)) [[unlikely]]
     return single_tallied(op, loop, a);
   return run(op, loop, operand(a), {}, a);
 }
@@ -246,7 +236,7 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  if (mode_on(kProfiled)) [[unlikely]]
+  if (is_looked_at(op, a)) [[unlikely]]
     return pair_tallied(op, loop, a, b);
   return run(op, loop, operand(a), operand(b), a);
 }
@@ -257,7 +247,7 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
   Operand filled{nullptr, &number, repeated};
-  if (mode_on(kProfiled)) [[unlikely]]
+  if (is_looked_at(op, t)) [[unlikely]]
     return number_tallied(op, loop, t, number, k, repeated);
   return k == 0 ? run(op, loop, operand(t), filled, t) : run(op, loop, filled, operand(t), t);
 }

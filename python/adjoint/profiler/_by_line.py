@@ -226,7 +226,7 @@ def profile() -> LineProfile:
 
 
 def _row(raw: tuple[Any, ...]) -> Row:
-    name, kind, backward, where, count, nanoseconds, memory = raw
+    name, kind, backward, where, count, nanoseconds, memory, *_ = raw
     file, line, _ = where or ("", 0, "")
     op = name.rpartition("::")[2] if Kind(kind) is Kind.NODE else name
     return Row(op, file, line, backward, count, nanoseconds / 1e9, memory)
