@@ -151,6 +151,12 @@ const MadeNode* find_made(uint64_t sequence) {
   return at != made.end() && at->sequence == sequence ? &*at : nullptr;
 }
 
+// What a sample of a stratum of m adds to the variance of a sum of values v.
+double square(int64_t m, int64_t v) {
+  return static_cast<double>(m) * static_cast<double>(m - 1) * static_cast<double>(v) *
+         static_cast<double>(v);
+}
+
 // The mode was left on: the tally was ended by another thread, or by a hook of a pass that put its modes back.
 [[gnu::cold]] bool not_ours() {
   set_mode(kTallied, false);
@@ -279,15 +285,18 @@ void TallyScope::count(uint64_t took, int64_t grown) {
   s.memory += (grown - inner_memory_) * weight;
   s.ticks += own * timed_as;
   s.weighed += timed_as;
+  s.square_ticks += static_cast<double>(weight * weight) * inner_square_;
   if (weight > 1) {
-    auto w = static_cast<double>(timed_as), t = static_cast<double>(own);
-    s.square_ticks += w * (w - 1) * t * t;
-    s.square_weights += static_cast<double>(weight) * static_cast<double>(weight - 1);
+    s.square_ticks += square(timed_as, own);
+    s.square_weights += square(weight, 1);
   }
   if (!outer_) return;
   int64_t within = weight_ / outer_->weight_;  // calls of the outer one, of which there are several
-  outer_->inner_ticks_ += static_cast<int64_t>(took) * (alone ? 1 : within);
+  if (alone) within = 1;
+  auto whole = static_cast<int64_t>(took);
+  outer_->inner_ticks_ += whole * within;
   outer_->inner_memory_ += grown * within;
+  outer_->inner_square_ += inner_square_ + square(within, whole);
 }
 
 void TallyScope::note_made(uint64_t took) {

@@ -110,6 +110,7 @@ class TallyScope {
   uint64_t opened_ = 0, start_ = 0, sequence_ = 0;
   // Of what ran inside: what it took, for all that it stands for, and what looking at it took.
   int64_t inner_ticks_ = 0, inner_memory_ = 0;
+  double inner_square_ = 0;  // the variance of inner_ticks_
   uint64_t looking_ = 0;
   int64_t live_ = 0;
   uint32_t weight_ = 1;  // how many events it stands for
