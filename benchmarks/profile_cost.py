@@ -1,10 +1,11 @@
 """What `ad.profile()` costs: `python -m benchmarks.profile_cost [--rounds N] [--only NAME]`.
 
 Rounds with and without a profile alternate in one process, and the fastest of each is compared, in
-CPU time of the thread, since other programs may have the machine meanwhile. For counts of
-instructions, which repeat to a part in a thousand, run `--count NAME 1000` and `--count NAME 1000
---profiled` under `valgrind --tool=callgrind`: twice each with other numbers of rounds, whose
-difference is free of what it takes to start.
+CPU time of the thread, since other programs may have the machine meanwhile. On a busy machine count
+instructions instead, which repeat to a part in a thousand, with and without `--profiled`:
+
+    valgrind --tool=callgrind --toggle-collect=PyObject_ASCII \\
+        python -m benchmarks.profile_cost --count three 20 [--profiled]
 """
 
 from __future__ import annotations
@@ -132,6 +133,18 @@ def measure(name: str, rounds: int, length: float) -> tuple[float, float]:
     return best[0], best[1]
 
 
+class Counted:
+    """Calls of a function where ``--toggle-collect=PyObject_ASCII`` counts instructions."""
+
+    def __init__(self, work: Callable[[], Any], calls: int) -> None:
+        self.work, self.calls = work, calls
+
+    def __repr__(self) -> str:
+        for _ in range(self.calls):
+            self.work()
+        return ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
@@ -148,8 +161,9 @@ def main() -> None:
         if args.profiled:
             # By allocations of 100 ns each: the clock of a machine that valgrind slows down misleads.
             ad._core._tally_start(False, 100)
-        for _ in range(int(args.count[1])):
+        for _ in range(int(args.count[1])):  # the first calls of each operation are all looked at
             work()
+        ascii(Counted(work, int(args.count[1])))
         return
     for name in SUBJECTS:
         if args.only and args.only not in name:

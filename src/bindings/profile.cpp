@@ -80,13 +80,12 @@ PyObject* stop_tally_(PyObject*, PyObject*) {
     for (auto& [key, tally] : stop_tally()) {
       Object where =
           key.line ? place(key.line.file(), key.line.line(), "") : Object::borrow(Py_None);
-      Object row = checked(Py_BuildValue("(siOOKKLKdd)", key.name, static_cast<int>(key.kind),
-                                         key.backward ? Py_True : Py_False, where.get(),
-                                         static_cast<unsigned long long>(tally.count),
-                                         static_cast<unsigned long long>(tally.nanoseconds),
-                                         static_cast<long long>(tally.memory),
-                                         static_cast<unsigned long long>(tally.looked_at),
-                                         tally.nanoseconds_error, tally.count_error));
+      Object row = checked(Py_BuildValue(
+          "(siOOKKLKdd)", key.name, static_cast<int>(key.kind), key.backward ? Py_True : Py_False,
+          where.get(), static_cast<unsigned long long>(tally.count),
+          static_cast<unsigned long long>(tally.nanoseconds), static_cast<long long>(tally.memory),
+          static_cast<unsigned long long>(tally.looked_at), tally.nanoseconds_error,
+          tally.count_error));
       checked(PyList_Append(list.get(), row.get()));
     }
     return list.release();

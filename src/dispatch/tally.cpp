@@ -16,9 +16,9 @@ namespace adjoint {
 struct TallySlot {
   TallyKey key;
   uint64_t looked_at = 0;
-  int64_t count = 0, weights = 0;   // what those stand for: with and without the ends of streams
-  int64_t memory = 0;               // of as many as `weights`
-  int64_t ticks = 0, weighed = 0;   // of as many as `weighed`
+  int64_t count = 0, weights = 0;  // what those stand for: with and without the ends of streams
+  int64_t memory = 0;              // of as many as `weights`
+  int64_t ticks = 0, weighed = 0;  // of as many as `weighed`
   double square_weights = 0, square_ticks = 0;  // Note [Samples of a tally]: the variances
 };
 

@@ -62,8 +62,9 @@ struct TallySlot;
 
 // For tests: what estimates are compared with, and a clock that depends on nothing but the program.
 struct TallyOptions {
-  bool exact = false;           // look at everything
-  uint64_t allocation_ns = 0;   // the time is that of the allocations made, so long each; 0: the real one
+  bool exact = false;  // look at everything
+  uint64_t allocation_ns =
+      0;  // the time is that of the allocations made, so long each; 0: the real one
   uint64_t seed = 0;
 };
 

@@ -6,12 +6,12 @@
 namespace adjoint {
 namespace {
 
-constexpr uint64_t kFirst = 256;     // calls of a stream that are all looked at
-constexpr uint32_t kLongest = 256;   // calls that one stands for, at most
-constexpr double kLookingNs = 200;   // what it takes to look at one, caches and all
-constexpr double kShare = 0.01;      // of the time of a stream, for looking
-constexpr double kMemory = 64;       // calls after which the mean forgets
-constexpr double kInterrupted = 100; // of the mean
+constexpr uint64_t kFirst = 256;      // calls of a stream that are all looked at
+constexpr uint32_t kLongest = 256;    // calls that one stands for, at most
+constexpr double kLookingNs = 200;    // what it takes to look at one, caches and all
+constexpr double kShare = 0.01;       // of the time of a stream, for looking
+constexpr double kMemory = 64;        // calls after which the mean forgets
+constexpr double kInterrupted = 100;  // of the mean
 constexpr double kInterruptedNs = 30'000;
 
 std::deque<TallyStreams> g_streams;  // of all that was ever looked at
@@ -71,9 +71,7 @@ void advance(TallyStream& s, TallySlot* slot, uint64_t ticks, uint32_t events) {
 
 // The last stratum may not be over: then the call that was looked at stands for fewer. Or it was, and calls of
 // the next one were passed over: they count with the last call that was looked at.
-int64_t calls_of_tail(const TallyStream& s) {
-  return static_cast<int64_t>(s.place) - s.left;
-}
+int64_t calls_of_tail(const TallyStream& s) { return static_cast<int64_t>(s.place) - s.left; }
 
 void each_tally_stream(void (*f)(const TallyStream&)) {
   for (const TallyStreams& streams : g_streams) {

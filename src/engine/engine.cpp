@@ -297,19 +297,26 @@ static bool has_hooks(const Node* n) {
 }
 
 // The streams of nodes that one profile looks at in turns; null: it looks at all.
-static const TallyStreamsRef* streams_of(const Node* n) {
+static inline const TallyStreamsRef* streams_of(const Node* n) {
   static TallyStreamsRef accumulators;
+  if (n->op && !n->extra) [[likely]]
+    return &n->op->nodes;
   if (has_hooks(n)) return nullptr;
   return n->op ? &n->op->nodes : n->variable ? &accumulators : nullptr;
 }
 
-// A pass goes from node to node with kTallied off: it is on in those that are looked at.
 void Run::run_tallied(Node* node) {
   const TallyStreamsRef* streams = streams_of(node);
   int64_t elements = node->pending ? node->pending.numel() : 0;
-  if (streams && tally_passes_over(*streams, elements)) return run_other(node);
+  if (!streams || !tally_passes_over(*streams, elements)) [[unlikely]]
+    return run_looked_at(node, streams ? &made_tally_stream(*streams, elements) : nullptr);
+  if (plain_ && is_plain(node)) return run_plain(node);
+  run_other(node);
+}
+
+// A pass goes from node to node with kTallied off: it is on in those that are looked at.
+[[gnu::noinline]] void Run::run_looked_at(Node* node, TallyStream* stream) {
   TallyOn seen;
-  TallyStream* stream = streams ? &made_tally_stream(*streams, elements) : nullptr;
   if (plain_ && is_plain(node)) {
     TallyScope scope;
     scope.open(Profiled::Node, node->name, &node->line, stream);

@@ -65,6 +65,7 @@ class Run {
   void run_nodes();
   void run_node(Node* node);
   void run_tallied(Node* node);
+  void run_looked_at(Node* node, TallyStream* stream);
   void run_other(Node* node);
   void run_plain(Node* node);
   void run_general(Node* node);
@@ -99,7 +100,7 @@ class Run {
   const Anomaly anomaly_;
   std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
   Node* busy_ = nullptr;        // whose backward is running
-  bool tallied_ = false;     // whether it still does, in this step
+  bool tallied_ = false;        // whether it still does, in this step
   Node* upcoming_ = nullptr;    // where the pass is stepped through: owned
   Ready ready_;                 // a node is in it exactly while it holds gradients
   std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds

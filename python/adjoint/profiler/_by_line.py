@@ -237,8 +237,8 @@ def profile() -> LineProfile:
     all of them. So the calls of an operation are counted, but how lines share them, their times
     and their bytes are estimates without bias, each with its standard error (`Row`). A call that
     took a hundred times as long as others of its kind, and more than 30 microseconds, stands for
-    itself alone: the garbage collector or another program had its turn meanwhile. A run is about
-    2 to 4 % slower, whether it is a training step or a loop on three numbers.
+    itself alone: the garbage collector or another program had its turn meanwhile. A run is 1 to 5 %
+    slower, whether it is a training step or a loop on three numbers.
     It looks at the thread that started it, and at backward passes of that thread.
 
     The page of a graph that was recorded inside (``adjoint.graph(y).save("graph.html")``) shows how
