@@ -241,6 +241,7 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line,
     weight_ = outer_ ? outer_->weight_ : 1;
   else if ((stream_ = stream))
     weight_ = stream->weight;
+  like_ = stream_ || !outer_ ? stream_ : outer_->like_;
   if (weight_ > 1) set_mode(kTalliedWhole, true);
   live_ = allocated();
   start_ = ticks();
@@ -276,7 +277,7 @@ void TallyScope::close() {
 void TallyScope::count(uint64_t took, int64_t grown) {
   auto own = static_cast<int64_t>(took) - inner_ticks_;
   // What has nothing to do with the call may have taken this long: then it stands for itself alone.
-  bool alone = weight_ > 1 && stream_ && is_interrupted(*stream_, took);
+  bool alone = weight_ > 1 && like_ && is_interrupted(*like_, took);
   int64_t weight = weight_, timed_as = alone ? 1 : weight_;
   TallySlot& s = *slot_;
   ++s.looked_at;

@@ -108,6 +108,7 @@ class TallyScope {
   TallySlot* slot_ = nullptr;  // null: not open
   TallyScope* outer_ = nullptr;
   TallyStream* stream_ = nullptr;
+  const TallyStream* like_ = nullptr;  // that of the call that it is, or belongs to
   uint64_t opened_ = 0, start_ = 0, sequence_ = 0;
   // Of what ran inside: what it took, for all that it stands for, and what looking at it took.
   int64_t inner_ticks_ = 0, inner_memory_ = 0;
@@ -124,7 +125,7 @@ class TallyOff {
  public:
   TallyOff() : was_on_(mode_on(kTallied)) { set_mode(kTallied, false); }
   ~TallyOff() {
-    if (was_on_ && tally_under_way()) set_mode(kTallied, true);
+    if (was_on_ && tally_of_thread()) set_mode(kTallied, true);
   }
   TallyOff(const TallyOff&) = delete;
 
@@ -135,7 +136,7 @@ class TallyOff {
 // The other way round, in a pass, which goes from node to node with the mode off.
 class TallyOn {
  public:
-  TallyOn() { set_mode(kTallied, tally_under_way()); }
+  TallyOn() { set_mode(kTallied, tally_of_thread() != 0); }
   ~TallyOn() { set_mode(kTallied, false); }
   TallyOn(const TallyOn&) = delete;
 };
