@@ -1,10 +1,10 @@
-"""What `ad.profile()` costs: `python -m benchmarks.profile_cost [--rounds N] [--only NAME]`.
+r"""What `ad.profile()` costs: `python -m benchmarks.profile_cost [--rounds N] [--only NAME]`.
 
 Rounds with and without a profile alternate in one process, and the fastest of each is compared, in
 CPU time of the thread, since other programs may have the machine meanwhile. On a busy machine count
 instructions instead, which repeat to a part in a thousand, with and without `--profiled`:
 
-    valgrind --tool=callgrind --toggle-collect=PyObject_ASCII \\
+    valgrind --tool=callgrind --toggle-collect=PyObject_ASCII \
         python -m benchmarks.profile_cost --count three 20 [--profiled]
 """
 
@@ -159,7 +159,7 @@ def main() -> None:
         gc.disable()  # it would come in some counts, and not in others
         work = SUBJECTS[args.count[0]]()
         if args.profiled:
-            # By allocations of 100 ns each: the clock of a machine that valgrind slows down misleads.
+            # By allocations of 100 ns each: under valgrind, everything seems to take long.
             ad._core._tally_start(False, 100)
         for _ in range(int(args.count[1])):  # the first calls of each operation are all looked at
             work()

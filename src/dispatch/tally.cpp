@@ -89,9 +89,7 @@ struct Tallies {
 
 Tallies* g_tallies =
     nullptr;  // under way, or the last one; never destroyed at exit, for it holds objects
-bool g_running = false;
-uint32_t g_tally = 0;  // rises with each: what began in one that is over ends nothing in the next
-thread_local uint32_t t_tally = 0;  // the one that looks at this thread
+uint32_t g_tallies_begun = 0;  // what began in one that is over ends nothing in the next
 constinit thread_local TallyScope* t_innermost_tally = nullptr;
 
 int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocated); }
@@ -166,27 +164,23 @@ double square(int64_t m, int64_t v) {
 
 }  // namespace
 
-bool tally_under_way() { return g_running; }
-uint32_t tally_of_thread() { return g_running && t_tally == g_tally ? g_tally : 0; }
-void join_tally(uint32_t tally) {
-  if (g_running && tally == g_tally) t_tally = tally;
-}
+uint32_t g_tally = 0;
+constinit thread_local uint32_t t_tally = 0;
 
 void start_tally(const TallyOptions& options) {
   refuse_second_profile();
   g_allocation_ns = options.allocation_ns;
   delete std::exchange(g_tallies, new Tallies);
   start_tally_streams({options.exact}, options.seed);
-  g_running = true;
-  t_tally = ++g_tally;
+  t_tally = g_tally = ++g_tallies_begun;
   t_innermost_tally = nullptr;
   set_mode(kTallied, true);
 }
 
 std::vector<std::pair<TallyKey, Tally>> stop_tally() {
   set_mode(kTallied, false);
-  if (!g_running) return {};
-  g_running = false;
+  if (!g_tally) return {};
+  g_tally = 0;
   double per_tick = g_tallies->nanoseconds_per_tick = g_tallies->per_tick();
   double passed = static_cast<double>(ticks() - g_tallies->first_tick) * per_tick, sum = 0;
   each_tally_stream([](const TallyStream& s) { s.slot->count += calls_of_tail(s); });
@@ -221,7 +215,7 @@ std::optional<ForwardTime> forward_time(const Node* node) {
 
 bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line,
                       TallyStream* stream) {
-  if (!g_running || t_tally != g_tally) return not_ours();
+  if (!tally_of_thread()) return not_ours();
   outer_ = t_innermost_tally;
   if (outer_) opened_ = ticks();
   bool backward =
@@ -250,15 +244,16 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line,
 
 bool TallyScope::open(Profiled kind, const std::string& name, const SourceLine* line,
                       TallyStream* stream) {
-  if (!g_running || t_tally != g_tally) return not_ours();
+  if (!tally_of_thread()) return not_ours();
   return open(kind, g_tallies->names.insert(name).first->c_str(), line, stream);
 }
 
 void TallyScope::close() {
   uint64_t end = ticks();
   set_mode(kTalliedWhole, whole_before_);
-  if (!g_running || t_tally != g_tally || t_innermost_tally != this) return;
+  if (t_innermost_tally != this) return;  // one began inside of another that is over
   t_innermost_tally = outer_;
+  if (!tally_of_thread()) return;
   uint64_t beside = g_tallies->reading + looking_;
   uint64_t took = end - start_ > beside ? end - start_ - beside : 0;
   int64_t grown = allocated() - live_;
@@ -309,18 +304,6 @@ void TallyScope::note_made(uint64_t took) {
     made[g_tallies->next_made] = {sequence_, took};
     g_tallies->next_made = (g_tallies->next_made + 1) % kNewest;
   }
-}
-
-int64_t tally_elements(const Op& op, const Value* args) {
-  int64_t elements = 0;
-  for (int i = 0; i < std::min(op.argument_count, 4); ++i) {
-    if (args[i].is_tensor()) {
-      elements += args[i].object()->numel;
-    } else if (args[i].is_tensors()) {
-      for (const Tensor& t : args[i].tensors()) elements += t ? t.numel() : 0;
-    }
-  }
-  return elements;
 }
 
 }  // namespace adjoint

@@ -70,10 +70,16 @@ struct TallyOptions {
 
 void start_tally(const TallyOptions& options);
 std::vector<std::pair<TallyKey, Tally>> stop_tally();
-bool tally_under_way();
-// A thread that goes on with what another one began while this tally was under way; 0: none was.
-uint32_t tally_of_thread();
-void join_tally(uint32_t tally);
+// The number of the tally that is under way, 0: none is; and of the last one that was begun in this thread.
+extern __attribute__((visibility("hidden"))) uint32_t g_tally;
+extern __attribute__((visibility("hidden"))) constinit thread_local uint32_t t_tally;
+inline bool tally_under_way() { return g_tally != 0; }
+// The one that looks at this thread; 0: none.
+inline uint32_t tally_of_thread() { return t_tally == g_tally ? g_tally : 0; }
+// For a thread that goes on with what another one began while this tally was under way.
+inline void join_tally(uint32_t tally) {
+  if (tally == g_tally) t_tally = tally;
+}
 // How long the call took that made a node, of the newest tally that is over or under way: what was measured,
 // or (`is_mean`) the mean of its line (or of its op), where that call was one of those passed over. None of
 // nodes from before it.
@@ -142,6 +148,16 @@ class TallyOn {
 };
 
 // The elements of operands, as far as it takes to tell a stream.
-int64_t tally_elements(const Op& op, const Value* args);
+inline int64_t tally_elements(const Op& op, const Value* args) {
+  int64_t elements = 0;
+  for (int i = 0; i < std::min(op.argument_count, 3); ++i) {
+    if (args[i].is_tensor()) {
+      elements += args[i].object()->numel;
+    } else if (args[i].is_tensors()) {
+      for (const Tensor& t : args[i].tensors()) elements += t ? t.numel() : 0;
+    }
+  }
+  return elements;
+}
 
 }  // namespace adjoint

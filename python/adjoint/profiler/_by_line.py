@@ -158,7 +158,8 @@ class LineProfile:
     @property
     def note(self) -> str:
         """What is estimated, in words; empty if everything was looked at."""
-        calls, seen = (sum(getattr(row, what) for row in self.rows) for what in ("count", "looked_at"))
+        calls = sum(row.count for row in self.rows)
+        seen = sum(row.looked_at for row in self.rows)
         if not any(row.count_error for row in self.rows):
             return ""
         return (
@@ -182,8 +183,8 @@ class LineProfile:
             f"{_time(self.seconds)}: {_time(inside)} in operations, {_time(self.outside)} outside"
         )
         by_line = self._table("line", {_place(*key): cost for key, cost in self.lines.items()})
-        tables = [title, "", by_line, "", self._table("operation", self.ops)]
-        return Group(*tables, *(("", note) if (note := self.note) else ()))
+        note = ["", self.note] if self.note else []
+        return Group(title, "", by_line, "", self._table("operation", self.ops), *note)
 
     def _table(self, what: str, costs: dict[str, Cost]) -> Table:
         from rich.table import Table

@@ -1,11 +1,11 @@
-"""What `adjoint.profile` estimates is what it counts where it looks at everything, within stated errors.
+"""What `adjoint.profile` estimates is what it counts where it looks at everything, within errors.
 
 Of each stratum of m calls one is looked at and stands for m (Note [Samples of a tally] in
-src/dispatch/tally.h), so a sum of values v has a variance of at most the sum of (m - 1) v^2, of which
-`Row.error` squared is an estimate. A mean over so many seeds has that variance over their number: what
-is compared here may be off by four such standard errors (once in 16,000 comparisons), and by a hundredth for
-the ends of streams. The seeds are fixed, and time is counted by allocations, which depend on the program
-alone: nothing here depends on the machine.
+src/dispatch/tally.h), so a sum of values v has a variance of at most the sum of (m - 1) v^2, of
+which `Row.error` squared is an estimate. A mean over so many seeds has that variance over their
+number: what is compared here may be off by four such standard errors (once in 16,000 comparisons),
+and by a hundredth for the ends of streams. The seeds are fixed, and time is counted by allocations,
+which depend on the program alone: nothing here depends on the machine.
 """
 
 from __future__ import annotations
