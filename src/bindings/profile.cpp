@@ -63,10 +63,13 @@ PyObject* stop(PyObject*, PyObject*) {
   });
 }
 
-PyObject* start_tally_(PyObject*, PyObject*) {
+PyObject* start_tally_(PyObject*, PyObject* args) {
+  int exact = 0;
+  unsigned long long allocation_ns = 0, seed = 0;
+  if (!PyArg_ParseTuple(args, "|pKK:_tally_start", &exact, &allocation_ns, &seed)) return nullptr;
   return guard([&]() -> PyObject* {
     refuse_recording("a profiler is started; fix: start it outside the compiled function");
-    start_tally();
+    start_tally({exact != 0, allocation_ns, seed});
     Py_RETURN_NONE;
   });
 }
@@ -77,11 +80,12 @@ PyObject* stop_tally_(PyObject*, PyObject*) {
     for (auto& [key, tally] : stop_tally()) {
       Object where =
           key.line ? place(key.line.file(), key.line.line(), "") : Object::borrow(Py_None);
-      Object row = checked(Py_BuildValue("(siOOKKL)", key.name, static_cast<int>(key.kind),
-                                         key.backward ? Py_True : Py_False, where.get(),
-                                         static_cast<unsigned long long>(tally.count),
-                                         static_cast<unsigned long long>(tally.nanoseconds),
-                                         static_cast<long long>(tally.memory)));
+      Object row = checked(Py_BuildValue(
+          "(siOOKKLKdd)", key.name, static_cast<int>(key.kind), key.backward ? Py_True : Py_False,
+          where.get(), static_cast<unsigned long long>(tally.count),
+          static_cast<unsigned long long>(tally.nanoseconds), static_cast<long long>(tally.memory),
+          static_cast<unsigned long long>(tally.looked_at), tally.nanoseconds_error,
+          tally.count_error));
       checked(PyList_Append(list.get(), row.get()));
     }
     return list.release();
@@ -130,10 +134,11 @@ PyMethodDef functions[] = {
     {"_profile_stop", stop, METH_NOARGS,
      "Ends it: (name, kind, start, end, thread, parent, sequence, memory, live, shapes, [(file, "
      "line, function)]) of each event."},
-    {"_tally_start", start_tally_, METH_NOARGS, "Adds up what calls of this thread take."},
+    {"_tally_start", start_tally_, METH_VARARGS,
+     "(exact=False, allocation_ns=0, seed=0): adds up what calls of this thread take."},
     {"_tally_stop", stop_tally_, METH_NOARGS,
      "Ends it: (name, kind, backward, (file, line, "
-     "), count, nanoseconds, memory) each."},
+     "), count, nanoseconds, memory, looked at, errors of nanoseconds and count) each."},
     {"_forward_times", forward_times, METH_O,
      "Of each node (seconds, whether that is the mean of its line), or None."},
     {"_profile_begin", begin, METH_O, "Begins a range; its number, -1 if nothing is profiled."},

@@ -53,12 +53,21 @@ void mark_creation(const Op& op, const Value* args, const Value& out) {
   });
 }
 
+// Whether nobody looks at this call (Note [Samples of a tally]), or at anything inside: then a TallyOff is due.
+bool is_passed_over(const Op& op, const Value* args) {
+  return mode_on(kTallied) && tally_passes_over(op.calls, tally_elements(op, args));
+}
+
 // Under autocast, or while calls are timed.
 [[gnu::noinline]] Value apply_watched(const Op& op, Value* args) {
   auto applied = [&] {
     return mode_on(kAutocast) ? apply_autocast(op, args) : apply_as_given(op, args);
   };
-  if (!mode_on(kProfiled) || tally_muted()) return applied();
+  if (!(t_modes & kWatched)) return applied();
+  if (is_passed_over(op, args)) {
+    TallyOff unseen;
+    return applied();
+  }
   ProfiledScope scope(op, args, false);
   Value out = applied();
   scope.made(out);
@@ -71,7 +80,7 @@ Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
-  if (t_modes & (kAutocast | kProfiled)) [[unlikely]]
+  if (t_modes & (kAutocast | kWatched)) [[unlikely]]
     return apply_watched(op, args);
   return apply_as_given(op, args);
 }
@@ -193,8 +202,12 @@ Tensor change_in_place(const Op& op, Value* args) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
-  if (!mode_on(kProfiled) || tally_muted()) [[likely]]
+  if (!(t_modes & kWatched)) [[likely]]
     return change_in_place(op, args);
+  if (is_passed_over(op, args)) {
+    TallyOff unseen;
+    return change_in_place(op, args);
+  }
   ProfiledScope scope(op, args, true);
   Tensor out = change_in_place(op, args);
   scope.made(Value(out));
@@ -255,8 +268,13 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   check_out_dtype(op, args, out.dtype());
   let_out_decide(op, args, out.dtype());
   std::optional<ProfiledScope> timed;
-  if (mode_on(kProfiled)) [[unlikely]]
-    timed.emplace(op, args, false);
+  std::optional<TallyOff> unseen;
+  if (t_modes & kWatched) [[unlikely]] {
+    if (is_passed_over(op, args))
+      unseen.emplace();
+    else
+      timed.emplace(op, args, false);
+  }
   std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
     check.emplace(op, args, true);

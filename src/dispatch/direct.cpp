@@ -179,46 +179,24 @@ struct Unfinished {
   return out.release();
 }
 
-[[gnu::noinline]] bool only_tallied() {
-  return (t_modes & kSlowModes) == kProfiled && tally_under_way();
-}
-
 // Whether the short way is open at all.
-[[gnu::always_inline]] inline bool is_open() { return !(t_modes & kSlowModes) || only_tallied(); }
+inline bool is_open() { return !(t_modes & kSlowModes); }
 
-int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocated); }
+// Whether a tally is under way that looks at this call (Note [Samples of a tally]).
+[[gnu::always_inline]] inline bool is_looked_at(const Op& op, const TensorObject* like) {
+  return mode_on(kTallied) && !tally_passes_over(op.calls, like->numel);
+}
 
-// While a tally is under way, and nothing else is unusual (Note [Samples of a tally]).
-[[gnu::always_inline]] inline TensorObject* run_tallied(const Op& op, Loop loop, Operand x,
-                                                        Operand y, const TensorObject* like) {
-  if (tally_muted()) return run(op, loop, x, y, like);
-  OpPace& pace = pace_of(&op);
-  if (like->numel <= kShortNumel && passes_over(pace, &op)) {
-    int64_t before = allocated();
-    TensorObject* out = run(op, loop, x, y, like);
-    count_passed_over(pace, op, out->grad_fn, allocated() - before);
-    return out;
-  }
+// Then the call is made again, so that it runs through the code that all others run through: code that runs once
+// in hundreds of calls is not in the cache, and takes twice as long. Not inlined: the common way pays for nothing.
+template <class Call>
+[[gnu::noinline]] TensorObject* look_at(const Op& op, const TensorObject* like, Call&& again) {
+  TallyOff once;
   TallyScope scope;
-  scope.open_paced(op);
-  TensorObject* out = run(op, loop, x, y, like);
-  if (out->grad_fn) scope.made(out->grad_fn);
+  scope.open(Profiled::Op, op.name.c_str(), nullptr, &made_tally_stream(op.calls, like->numel));
+  TensorObject* out = again();
+  if (out && out->grad_fn) scope.made(out->grad_fn);
   return out;
-}
-
-// Not inlined, and given what fits into registers: the common way pays for none of it.
-[[gnu::noinline]] TensorObject* single_tallied(const Op& op, Loop loop, TensorObject* a) {
-  return run_tallied(op, loop, operand(a), {}, a);
-}
-[[gnu::noinline]] TensorObject* pair_tallied(const Op& op, Loop loop, TensorObject* a,
-                                             TensorObject* b) {
-  return run_tallied(op, loop, operand(a), operand(b), a);
-}
-[[gnu::noinline]] TensorObject* number_tallied(const Op& op, Loop loop, TensorObject* t,
-                                               const Value& number, int k, char* repeated) {
-  Operand filled{nullptr, &number, repeated};
-  return k == 0 ? run_tallied(op, loop, operand(t), filled, t)
-                : run_tallied(op, loop, filled, operand(t), t);
 }
 
 bool has_defaults(const Op& op, const Value* args) {
@@ -236,8 +214,8 @@ TensorObject* direct_single(const Op& op, TensorObject* a) {
   if (!is_open() || !is_plain(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  if (mode_on(kProfiled)) [[unlikely]]
-    return single_tallied(op, loop, a);
+  if (is_looked_at(op, a)) [[unlikely]]
+    return look_at(op, a, [&] { return direct_single(op, a); });
   return run(op, loop, operand(a), {}, a);
 }
 
@@ -246,8 +224,8 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  if (mode_on(kProfiled)) [[unlikely]]
-    return pair_tallied(op, loop, a, b);
+  if (is_looked_at(op, a)) [[unlikely]]
+    return look_at(op, a, [&] { return direct_pair(op, a, b); });
   return run(op, loop, operand(a), operand(b), a);
 }
 
@@ -257,8 +235,8 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
   Operand filled{nullptr, &number, repeated};
-  if (mode_on(kProfiled)) [[unlikely]]
-    return number_tallied(op, loop, t, number, k, repeated);
+  if (is_looked_at(op, t)) [[unlikely]]
+    return look_at(op, t, [&] { return direct_number(op, t, number, k); });
   return k == 0 ? run(op, loop, operand(t), filled, t) : run(op, loop, filled, operand(t), t);
 }
 

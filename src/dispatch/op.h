@@ -38,6 +38,7 @@
 
 #include "dispatch/facts.h"
 #include "dispatch/schema.h"
+#include "dispatch/tally_stream.h"
 #include "graph/node.h"
 #include "kernels/kernel.h"
 #include "tensor/promote.h"
@@ -166,6 +167,7 @@ struct Op {
   std::array<int8_t, kMaxArguments> tensor_at{};  // the tensor arguments, in order
 
   Facts facts;
+  TallyStreamsRef calls, nodes;  // which of them a profile looks at
 
   bool differentiable() const {
     if (joint) return true;

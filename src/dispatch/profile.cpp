@@ -50,7 +50,10 @@ Value shape_of(const Value& v) {
 
 // The clock is read last, so that the event does not hold what it costs to note it.
 int begin(Profiled kind, std::string name, const SourceLine* line, const Value* args, int count) {
-  if (!g_profile) return -1;
+  if (!g_profile) {  // another thread has ended it, or a hook in a pass that put its modes back
+    set_mode(kProfiled, false);
+    return -1;
+  }
   OfThread& t = of_thread();
   ProfiledEvent e{std::move(name), kind};
   e.thread = t.number;
@@ -132,42 +135,40 @@ void end_profiled(int event) {
 
 ProfiledScope::~ProfiledScope() { end_profiled(event_); }
 
-namespace {
-
-// Whether a call is over within nanoseconds, or nearly: it has few elements to look at.
-bool is_short(const Op& op, const Value* args) {
-  int64_t elements = 0;
-  for (int i = 0; i < op.argument_count; ++i) {
-    if (args[i].is_tensors()) return false;
-    if (args[i].is_tensor()) elements += args[i].object()->numel;
-  }
-  return elements <= kShortNumel;
-}
-
-}  // namespace
-
 ProfiledScope::ProfiledScope(const Op& op, const Value* args, bool inplace) {
-  if (tally_.open(Profiled::Op, op.name.c_str(), nullptr, is_short(op, args))) return;
+  if (mode_on(kTallied)) {
+    TallyStream& stream = made_tally_stream(op.calls, tally_elements(op, args));
+    tally_.open(Profiled::Op, op.name.c_str(), nullptr, &stream);
+    return;
+  }
   event_ = begin(Profiled::Op, text("aten::", op.name, inplace ? "_" : ""), nullptr, args,
                  op.argument_count);
 }
 
-ProfiledScope::ProfiledScope(Profiled kind, Node* node) {
+ProfiledScope::ProfiledScope(Profiled kind, Node* node, TallyStream* stream) {
   bool is_engine = kind == Profiled::Engine;
-  bool is_short = node->pending && node->pending.numel() <= kShortNumel;
-  if (tally_.open(kind, is_engine ? "handing on" : node->name, &node->line, is_short)) return;
+  if (mode_on(kTallied)) {
+    tally_.open(kind, is_engine ? "handing on" : node->name, &node->line, stream);
+    return;
+  }
   event_ = begin(kind, (is_engine ? "autograd::engine::evaluate_function: " : "") + node_name(node),
                  &node->line, nullptr, 0);
   if (ProfiledEvent* e = event_at(event_)) e->sequence = node->sequence;
 }
 
-ProfiledScope::ProfiledScope(Profiled kind, const std::string& name) {
-  if (tally_.open(kind, name, nullptr)) return;
+ProfiledScope::ProfiledScope(Profiled kind, const std::string& name, TallyStream* stream) {
+  if (mode_on(kTallied)) {
+    tally_.open(kind, name, nullptr, stream);
+    return;
+  }
   event_ = begin_profiled(kind, name);
 }
 
 ProfiledScope::ProfiledScope(Profiled kind, std::string name, const SourceLine& line) {
-  if (tally_.open(kind, name, &line)) return;
+  if (mode_on(kTallied)) {
+    tally_.open(kind, name, &line);
+    return;
+  }
   event_ = begin(kind, std::move(name), &line, nullptr, 0);
 }
 

@@ -1,12 +1,12 @@
 // The profiler: which ops, nodes and named ranges ran, when, from which line, and what each took.
 //
-// Nothing here runs unless the thread's kProfiled mode is on. It is one of the slow modes, so that the
-// short ways step aside (or count for a tally themselves) and every other op comes through apply.cpp; where that
-// asks for modes anyway it asks for this one too. Events of one profile stand in one list, in the order in which they began; each knows the one
-// that it began inside. Everything here happens with the GIL held.
+// There are two kinds, of which one can be under way. A *profile* keeps every event. A *tally* (tally.h) keeps
+// sums by op and line, from samples, which costs a few parts in a hundred.
 //
-// There are two kinds. A *profile* keeps every event. A *tally* (tally.h) keeps sums by op and line, which costs
-// a fiftieth. One of the two can be under way.
+// Nothing here runs unless the thread's kProfiled or kTallied mode is on. kProfiled is one of the slow modes, so
+// that the short ways step aside and every op comes through apply.cpp; where that asks for modes anyway it asks
+// for these too. Events of one profile stand in one list, in the order in which they began; each knows the one
+// that it began inside. Everything here happens with the GIL held.
 // Read next: profile.cpp, bindings/profile.cpp, then python/adjoint/profiler.
 #pragma once
 #include <string>
@@ -53,8 +53,8 @@ void refuse_second_profile();
 class ProfiledScope {
  public:
   ProfiledScope(const Op& op, const Value* args, bool inplace);
-  ProfiledScope(Profiled kind, Node* node);
-  ProfiledScope(Profiled kind, const std::string& name);
+  ProfiledScope(Profiled kind, Node* node, TallyStream* stream = nullptr);
+  ProfiledScope(Profiled kind, const std::string& name, TallyStream* stream = nullptr);
   ProfiledScope(Profiled kind, std::string name, const SourceLine& line);
   ~ProfiledScope();
   ProfiledScope(const ProfiledScope&) = delete;

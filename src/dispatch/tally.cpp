@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,13 +15,18 @@ namespace adjoint {
 
 struct TallySlot {
   TallyKey key;
-  uint64_t count = 0;
-  uint64_t ticks = 0, weighed = 0;  // of the events that were timed, and how many they stand for
-  int64_t memory = 0;
-  uint32_t gap = 1, waited = 0;  // every `gap`th event is timed
+  uint64_t looked_at = 0;
+  int64_t count = 0, weights = 0;  // what those stand for: with and without the ends of streams
+  int64_t memory = 0;              // of as many as `weights`
+  int64_t ticks = 0, weighed = 0;  // of as many as `weighed`
+  double square_weights = 0, square_ticks = 0;  // Note [Samples of a tally]: the variances
 };
 
 namespace {
+
+constexpr size_t kNewest = size_t{1} << 16;  // nodes whose calls are remembered: a megabyte
+constexpr size_t kCache = 1024;
+constexpr uint64_t kPaceEvery = 64;  // calls, between two looks at how fast the clock ticks
 
 uint64_t now() {
   using namespace std::chrono;
@@ -28,8 +34,12 @@ uint64_t now() {
       duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
+uint64_t g_allocation_ns = 0;  // see TallyOptions
+
 // A clock that costs a third of the steady one: its ticks are compared with that one at the end.
 uint64_t ticks() {
+  if (g_allocation_ns) [[unlikely]]
+    return memory::detail::state.n_alloc * g_allocation_ns;
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #else
@@ -37,12 +47,15 @@ uint64_t ticks() {
 #endif
 }
 
-constexpr uint64_t kShortTicks = 10'000;  // about three microseconds
-constexpr uint64_t kLongTicks = 300'000;  // longer than what a sample may stand for
-constexpr uint32_t kMeanGap = 16;
-constexpr uint32_t kFirst = 16;  // events that are timed in any case: the first ones are slow
-constexpr size_t kNewest = size_t{1} << 16;  // nodes whose calls are remembered: a megabyte
-constexpr size_t kCache = 1024;
+// What it takes to read the clock twice.
+uint64_t reading() {
+  uint64_t least = ~uint64_t{0};
+  for (int i = 0; i < 32; ++i) {
+    uint64_t start = ticks();
+    least = std::min(least, ticks() - start);
+  }
+  return least;
+}
 
 struct KeyHash {
   size_t operator()(const TallyKey& k) const {
@@ -57,8 +70,8 @@ struct MadeNode {
 
 struct Tallies {
   uint64_t start = now(), first_tick = ticks(), first_sequence = last_sequence;
+  uint64_t reading = adjoint::reading(), looked_at = 0;
   double nanoseconds_per_tick = 0;  // 0: still under way
-  uint64_t random = 88172645463325252u;
   std::deque<TallySlot> slots;
   std::unordered_map<TallyKey, TallySlot*, KeyHash> by_key;
   TallySlot* recent[kCache] = {};
@@ -69,15 +82,15 @@ struct Tallies {
 
   double per_tick() const {
     if (nanoseconds_per_tick > 0) return nanoseconds_per_tick;
+    if (g_allocation_ns) return 1;
     return static_cast<double>(now() - start) / static_cast<double>((ticks() - first_tick) | 1);
   }
 };
 
 Tallies* g_tallies =
     nullptr;  // under way, or the last one; never destroyed at exit, for it holds objects
-bool g_running = false;
-int g_generation = 0;  // rises with each: what began in one that is over ends nothing in the next
-thread_local int t_generation = 0;  // that of t_innermost_tally
+uint32_t g_tallies_begun = 0;  // what began in one that is over ends nothing in the next
+constinit thread_local TallyScope* t_innermost_tally = nullptr;
 
 int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocated); }
 
@@ -100,20 +113,28 @@ TallySlot* slot_of(Profiled kind, const char* name, bool backward, const SourceL
   return s = look_up({name, kind, backward, line});
 }
 
-// Of one event, without what ran inside. None of the line may have been timed: then that of the op counts.
+// Of one event, without what ran inside: what is estimated may come out below zero.
 double mean_ticks(const TallySlot& slot) {
-  if (slot.weighed) return static_cast<double>(slot.ticks) / static_cast<double>(slot.weighed);
-  uint64_t sum = 0, weighed = 0;
-  for (const TallySlot& s : g_tallies->slots) {
-    if (s.key.name != slot.key.name || s.key.backward != slot.key.backward) continue;
-    sum += s.ticks;
-    weighed += s.weighed;
-  }
-  return static_cast<double>(sum) / static_cast<double>(weighed | 1);
+  double sum = std::max(static_cast<double>(slot.ticks), 0.0);
+  return sum / static_cast<double>(std::max<int64_t>(slot.weighed, 1));
 }
 
 double own_nanoseconds(const TallySlot& s, double per_tick) {
   return mean_ticks(s) * static_cast<double>(s.count) * per_tick;
+}
+
+Tally row_of(const TallySlot& s, double per_tick, double scale) {
+  Tally row;
+  row.count = static_cast<uint64_t>(s.count);
+  row.nanoseconds = static_cast<uint64_t>(own_nanoseconds(s, per_tick) * scale);
+  row.memory = s.memory;
+  if (s.weights != s.count)
+    row.memory = std::llround(static_cast<double>(s.memory) / static_cast<double>(s.weights) *
+                              static_cast<double>(s.count));
+  row.looked_at = s.looked_at;
+  row.nanoseconds_error = std::sqrt(s.square_ticks) * per_tick * scale;
+  row.count_error = std::sqrt(s.square_weights);
+  return row;
 }
 
 const MadeNode* find_made(uint64_t sequence) {
@@ -128,68 +149,47 @@ const MadeNode* find_made(uint64_t sequence) {
   return at != made.end() && at->sequence == sequence ? &*at : nullptr;
 }
 
-// From 1 to twice the mean: a loop in which calls take turns would be in step with one distance.
-uint32_t draw_gap() {
-  uint64_t& random = g_tallies->random;
-  random ^= random << 13;
-  random ^= random >> 7;
-  random ^= random << 17;
-  return 1 + static_cast<uint32_t>(random % (2 * kMeanGap - 1));
+// What a sample of a stratum of m adds to the variance of a sum of values v.
+double square(int64_t m, int64_t v) {
+  return static_cast<double>(m) * static_cast<double>(m - 1) * static_cast<double>(v) *
+         static_cast<double>(v);
 }
 
-// What was passed over, and not counted, since the last one that was timed.
-void count_tail(const OpPace& pace) {
-  if (!pace.slot) return;
-  pace.slot->count += pace.slot->key.backward ? pace.stands_for - 1 - pace.left : pace.unplaced;
-}
-
-// The pace of an op, or of nodes of a name; one takes over from another that has the same place.
-OpPace& claimed_pace(const void* key) {
-  OpPace& pace = pace_of(key);
-  if (pace.key == key) return pace;
-  if (pace.key) count_tail(pace);
-  return pace = {key};
-}
-
-void set_pace(OpPace* pace, uint64_t took) {
-  pace->left = ++pace->timed > kFirst && took < kShortTicks ? draw_gap() - 1 : 0;
-  pace->stands_for = pace->left + 1;
+// The mode was left on: the tally was ended by another thread, or by a hook of a pass that put its modes back.
+[[gnu::cold]] bool not_ours() {
+  set_mode(kTallied, false);
+  set_mode(kTalliedWhole, false);
+  return false;
 }
 
 }  // namespace
 
-OpPace op_paces[kPaces];
-constinit thread_local TallyScope* t_innermost_tally = nullptr;
+uint32_t g_tally = 0;
+constinit thread_local uint32_t t_tally = 0;
 
-bool tally_under_way() { return g_running; }
-
-void start_tally() {
+void start_tally(const TallyOptions& options) {
   refuse_second_profile();
+  g_allocation_ns = options.allocation_ns;
   delete std::exchange(g_tallies, new Tallies);
-  std::fill(std::begin(op_paces), std::end(op_paces), OpPace{});
-  g_running = true;
-  ++g_generation;
-  set_mode(kProfiled, true);
+  start_tally_streams({options.exact}, options.seed);
+  t_tally = g_tally = ++g_tallies_begun;
+  t_innermost_tally = nullptr;
+  set_mode(kTallied, true);
 }
 
 std::vector<std::pair<TallyKey, Tally>> stop_tally() {
-  set_mode(kProfiled, false);
-  if (!g_running) return {};
-  g_running = false;
-  ++g_generation;
-  t_innermost_tally = nullptr;
+  set_mode(kTallied, false);
+  if (!g_tally) return {};
+  g_tally = 0;
   double per_tick = g_tallies->nanoseconds_per_tick = g_tallies->per_tick();
-  double passed = static_cast<double>(now() - g_tallies->start), sum = 0;
-  for (const OpPace& pace : op_paces) count_tail(pace);
-  for (TallySlot& s : g_tallies->slots)
-    if (s.key.backward) s.count += s.waited;
+  double passed = static_cast<double>(ticks() - g_tallies->first_tick) * per_tick, sum = 0;
+  each_tally_stream([](const TallyStream& s) { s.slot->count += calls_of_tail(s); });
+  reset_tally_streams();
   for (const TallySlot& s : g_tallies->slots) sum += own_nanoseconds(s, per_tick);
   double scale = sum > passed ? passed / sum : 1;  // samples may stand for a little too much
   std::vector<std::pair<TallyKey, Tally>> rows;
   for (const TallySlot& s : g_tallies->slots) {
-    if (s.count == 0) continue;  // begun, and not over
-    auto took = static_cast<uint64_t>(own_nanoseconds(s, per_tick) * scale);
-    rows.push_back({s.key, {s.count, took, s.memory}});
+    if (s.count > 0) rows.push_back({s.key, row_of(s, per_tick, scale)});
   }
   return rows;
 }
@@ -200,19 +200,24 @@ std::optional<ForwardTime> forward_time(const Node* node) {
   if (const MadeNode* m = find_made(node->sequence))
     return ForwardTime{static_cast<double>(m->ticks) * scale, false};
   if (!node->op) return std::nullopt;
-  auto at = g_tallies->by_key.find({node->op->name.c_str(), Profiled::Op, false, node->line});
-  if (at == g_tallies->by_key.end()) return std::nullopt;
-  return ForwardTime{mean_ticks(*at->second) * scale, true};
+  const char* name = node->op->name.c_str();
+  auto at = g_tallies->by_key.find({name, Profiled::Op, false, node->line});
+  if (at != g_tallies->by_key.end()) return ForwardTime{mean_ticks(*at->second) * scale, true};
+  double sum = 0, count = 0;
+  for (const TallySlot& s : g_tallies->slots) {
+    if (s.key.name != name || s.key.backward) continue;
+    sum += own_nanoseconds(s, 1);
+    count += static_cast<double>(s.count);
+  }
+  if (count == 0) return std::nullopt;
+  return ForwardTime{sum / count * scale, true};
 }
 
-bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, bool is_short) {
-  if (!g_running) return false;
-  if (t_generation != g_generation) {
-    t_innermost_tally = nullptr;
-    t_generation = g_generation;
-  }
+bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line,
+                      TallyStream* stream) {
+  if (!tally_of_thread()) return not_ours();
   outer_ = t_innermost_tally;
-  if (outer_ && outer_->mutes_) return true;
+  if (outer_) opened_ = ticks();
   bool backward =
       kind == Profiled::Node || kind == Profiled::Engine || (outer_ && outer_->slot_->key.backward);
   if (line) {
@@ -225,79 +230,72 @@ bool TallyScope::open(Profiled kind, const char* name, const SourceLine* line, b
     slot_ = slot_of(kind, name, backward, callers);
   }
   t_innermost_tally = this;
-  if (outer_) {
-    weight_ = outer_->weight_;
-  } else if (!is_short) {
-    weight_ = 1;
-  } else if (++slot_->waited >= slot_->gap) {
-    weight_ = std::exchange(slot_->waited, 0);
-  }
-  mutes_ = backward && !weight_;
+  whole_before_ = mode_on(kTalliedWhole);
+  if (whole_before_)
+    weight_ = outer_ ? outer_->weight_ : 1;
+  else if ((stream_ = stream))
+    weight_ = stream->weight;
+  like_ = stream_ || !outer_ ? stream_ : outer_->like_;
+  if (weight_ > 1) set_mode(kTalliedWhole, true);
   live_ = allocated();
-  if (weight_) start_ = ticks();
+  start_ = ticks();
   return true;
 }
 
-bool TallyScope::open(Profiled kind, const std::string& name, const SourceLine* line) {
-  return g_running && open(kind, g_tallies->names.insert(name).first->c_str(), line, false);
+bool TallyScope::open(Profiled kind, const std::string& name, const SourceLine* line,
+                      TallyStream* stream) {
+  if (!tally_of_thread()) return not_ours();
+  return open(kind, g_tallies->names.insert(name).first->c_str(), line, stream);
 }
-
-void TallyScope::open_paced(const Op& op) {
-  if (!open(Profiled::Op, op.name.c_str(), nullptr, false) || outer_) return;
-  OpPace& pace = claimed_pace(&op);
-  pace_ = &pace;
-  weight_ = pace.stands_for;
-  pace.slot = slot_;
-}
-
-void TallyScope::open_paced(const char* name, const SourceLine& line) {
-  if (!open(Profiled::Node, name, &line, false) || outer_) return;
-  OpPace& pace = claimed_pace(name);
-  pace_ = &pace;
-  weight_ = pace.stands_for;
-  pace.slot = slot_;
-}
-
-void count_passed_over(OpPace& pace, const Op& op, const Node* made, int64_t bytes) {
-  if (!g_running) return;
-  if (!made) {
-    ++pace.unplaced;
-    return;
-  }
-  if (!pace.slot || pace.slot->key.line != made->line)
-    pace.slot = slot_of(Profiled::Op, op.name.c_str(), false, made->line);
-  pace.slot->count += 1;
-  pace.slot->memory += bytes;
-}
-
-void TallyScope::made(const Node* node) { sequence_ = node->sequence; }
 
 void TallyScope::close() {
-  uint64_t took = weight_ ? ticks() - start_ : 0;
-  if (!g_running || t_generation != g_generation || t_innermost_tally != this) return;
+  uint64_t end = ticks();
+  set_mode(kTalliedWhole, whole_before_);
+  if (t_innermost_tally != this) return;  // one began inside of another that is over
   t_innermost_tally = outer_;
-  TallySlot& s = *slot_;
+  if (!tally_of_thread()) return;
+  uint64_t beside = g_tallies->reading + looking_;
+  uint64_t took = end - start_ > beside ? end - start_ - beside : 0;
   int64_t grown = allocated() - live_;
-  int64_t own = grown - inner_memory_;
-  s.count += s.key.backward ? weight_ : 1;
-  s.memory += own;
-  if (pace_ && pace_->unplaced) {
-    s.count += pace_->unplaced;
-    s.memory += own * std::exchange(pace_->unplaced, 0);
+  count(took, grown);
+  if (stream_) {
+    if (++g_tallies->looked_at % kPaceEvery == 0) set_tally_pace(g_tallies->per_tick());
+    advance(*stream_, slot_, took, 1 + inner_events_);
   }
-  if (outer_) outer_->inner_memory_ += grown;
-  if (!weight_) return;
-  if (outer_)
-    outer_->inner_ticks_ += took;
-  else if (pace_)
-    set_pace(pace_, took);
-  else
-    s.gap = took < kShortTicks && s.weighed >= kFirst ? draw_gap() : 1;
-  if (took > kLongTicks && inner_ticks_ == 0)
-    weight_ = 1;  // another program had the core meanwhile
-  s.ticks += (took - std::min(inner_ticks_, took)) * weight_;
-  s.weighed += weight_;
-  if (!sequence_) return;
+  if (sequence_) note_made(took);
+  if (!outer_) return;
+  outer_->inner_events_ += 1 + inner_events_;
+  outer_->looking_ += ticks() - opened_ - took;
+}
+
+// Adds it to its line, and to what ran inside the event around it.
+void TallyScope::count(uint64_t took, int64_t grown) {
+  auto own = static_cast<int64_t>(took) - inner_ticks_;
+  // What has nothing to do with the call may have taken this long: then it stands for itself alone.
+  bool alone = weight_ > 1 && like_ && is_interrupted(*like_, took);
+  int64_t weight = weight_, timed_as = alone ? 1 : weight_;
+  TallySlot& s = *slot_;
+  ++s.looked_at;
+  s.count += weight;
+  s.weights += weight;
+  s.memory += (grown - inner_memory_) * weight;
+  s.ticks += own * timed_as;
+  s.weighed += timed_as;
+  s.square_ticks += static_cast<double>(weight * weight) * inner_square_;
+  if (weight > 1) {
+    s.square_ticks += square(timed_as, own);
+    s.square_weights += square(weight, 1);
+  }
+  if (!outer_) return;
+  int64_t within = weight_ / outer_->weight_;  // calls of the outer one, of which there are several
+  if (alone) within = 1;
+  auto whole = static_cast<int64_t>(took);
+  outer_->inner_ticks_ += whole * within;
+  outer_->inner_memory_ += grown * within;
+  outer_->inner_square_ += inner_square_ + square(within, whole);
+}
+
+void TallyScope::note_made(uint64_t took) {
   std::vector<MadeNode>& made = g_tallies->made;
   g_tallies->is_sorted = false;
   if (made.size() < kNewest) {

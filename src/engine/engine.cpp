@@ -78,9 +78,10 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       options_(options),
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
-      modes_(t_modes & (kAnomaly | kStrongZeros | kCaptured | kProfiled)),
+      modes_(t_modes & (kAnomaly | kStrongZeros | kCaptured | kWatched)),
       ordinary_(!restricted_ && !modes_ && !options.observer),
-      tallied_(!restricted_ && modes_ == kProfiled && !options.observer),
+      plain_(!restricted_ && !(modes_ & ~kTallied) && !options.observer),
+      tally_(mode_on(kTallied) ? tally_of_thread() : 0),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -283,18 +284,51 @@ void Run::run_plain(Node* node) {
 
 void Run::run_node(Node* node) {
   if (ordinary_ && is_plain(node)) return run_plain(node);
-  if (tallied_ && mode_on(kProfiled) && tally_under_way() && is_plain(node)) {
+  if (tallied_) [[unlikely]]
+    return run_tallied(node);
+  run_other(node);
+}
+
+// Whether hooks run at this node: they are the program's, and take as long as they like.
+static bool has_hooks(const Node* n) {
+  const NodeExtra* e = n->extra;
+  if (e && (e->pre_hooks || e->post_hooks || !e->tensor_hooks.empty())) return true;
+  return n->variable && n->variable->extra && n->variable->extra->hooks;
+}
+
+// The streams of nodes that one profile looks at in turns; null: it looks at all.
+static inline const TallyStreamsRef* streams_of(const Node* n) {
+  static TallyStreamsRef accumulators;
+  if (n->op && !n->extra) [[likely]]
+    return &n->op->nodes;
+  if (has_hooks(n)) return nullptr;
+  return n->op ? &n->op->nodes : n->variable ? &accumulators : nullptr;
+}
+
+void Run::run_tallied(Node* node) {
+  const TallyStreamsRef* streams = streams_of(node);
+  int64_t elements = node->pending ? node->pending.numel() : 0;
+  if (!streams || !tally_passes_over(*streams, elements)) [[unlikely]]
+    return run_looked_at(node, streams ? &made_tally_stream(*streams, elements) : nullptr);
+  if (plain_ && is_plain(node)) return run_plain(node);
+  run_other(node);
+}
+
+// A pass goes from node to node with kTallied off: it is on in those that are looked at.
+[[gnu::noinline]] void Run::run_looked_at(Node* node, TallyStream* stream) {
+  TallyOn seen;
+  if (plain_ && is_plain(node)) {
     TallyScope scope;
-    if (node->run == this && node->pending && node->pending.numel() <= kShortNumel) {
-      if (passes_over(pace_of(node->name), node->name))
-        scope.mute();
-      else
-        scope.open_paced(node->name, node->line);
-    } else {
-      scope.open(Profiled::Node, node->name, &node->line, false);
-    }
-    return run_plain(node);
+    scope.open(Profiled::Node, node->name, &node->line, stream);
+    run_plain(node);
+  } else {
+    ProfiledScope scope(Profiled::Engine, node, stream);
+    run_other(node);
   }
+}
+
+void Run::run_other(Node* node) {
+  if (plain_ && is_plain(node)) return run_plain(node);
   std::optional<ProfiledScope> timed;
   if (mode_on(kProfiled)) [[unlikely]]  // not modes_: a hook may have ended the profile
     timed.emplace(Profiled::Engine, node);
@@ -341,7 +375,7 @@ void Run::run_general(Node* node) {
 
 void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
   std::optional<ProfiledScope> timed;
-  if (mode_on(kProfiled)) [[unlikely]]
+  if (t_modes & kWatched) [[unlikely]]
     timed.emplace(Profiled::Node, node);
   if (!node->backward) {
     if (node->variable) accumulate_grad(node->variable, grads[0]);
@@ -414,6 +448,8 @@ void Run::run_nodes() {
 
 // Callbacks may add callbacks.
 void Run::run_callbacks() {
+  std::optional<TallyOn> seen;
+  if (tallied_) seen.emplace();
   for (size_t i = 0; i < callbacks_.size(); ++i) engine_hooks.callback(callbacks_[i]);
 }
 
@@ -424,7 +460,9 @@ void Run::inside(uint32_t modes, F&& body) {
   GradMode mode(options_.create_graph);
   ModeGuard quiet(kNoCuts, !options_.create_graph);
   AnomalyKept kept;
-  t_modes |= modes;
+  if (modes & kTallied) join_tally(tally_);  // on a fresh thread
+  tallied_ = ((t_modes | modes) & kTallied) && tally_of_thread();
+  t_modes = (t_modes | modes) & ~kTallied;
   if (modes & kAnomaly) t_anomaly = anomaly_;
   body();
 }
@@ -449,14 +487,14 @@ void Run::go() {
 // enters and leaves the Run for each node, on the thread of whoever asks for it, instead of waiting
 // in a thread of its own; Ctrl-C and exceptions are as in any call, and a pass that nobody goes on
 // with is freed like any object. Other passes over the same nodes may run in between, as in hooks.
-// A profile that was on at the start may have ended by now: kProfiled is not carried along.
+// A profile that was on at the start may have ended by now: its mode is not carried along.
 void Run::start() {
-  inside(modes_ & ~kProfiled, [&] { deliver_roots(); });
+  inside(modes_ & ~kWatched, [&] { deliver_roots(); });
   upcoming_ = next_node();
 }
 
 void Run::step() {
-  inside(modes_ & ~kProfiled, [&] {
+  inside(modes_ & ~kWatched, [&] {
     run_node(upcoming_);
     if (engine_hooks.interrupted()) throw PythonError{};
   });
@@ -464,7 +502,7 @@ void Run::step() {
 }
 
 void Run::finish() {
-  inside(modes_ & ~kProfiled, [&] { run_callbacks(); });
+  inside(modes_ & ~kWatched, [&] { run_callbacks(); });
   if (!keep_graph_) note_freed(roots_, line_);
 }
 

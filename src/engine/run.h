@@ -64,6 +64,9 @@ class Run {
   void forget(Node* node);
   void run_nodes();
   void run_node(Node* node);
+  void run_tallied(Node* node);
+  void run_looked_at(Node* node, TallyStream* stream);
+  void run_other(Node* node);
   void run_plain(Node* node);
   void run_general(Node* node);
   bool note_recorded(Node* node, Tensor* grads);
@@ -92,10 +95,12 @@ class Run {
   const bool keep_graph_;
   const uint32_t modes_;  // kAnomaly, kStrongZeros, kCaptured: as when the pass was asked for
   const bool ordinary_;   // nothing of all that, and nobody watches
-  const bool tallied_;    // the same, but for a profile that began before it
+  const bool plain_;      // nothing of all that but a tally
+  const uint32_t tally_;  // that looks at where the pass was asked for; 0: none
   const Anomaly anomaly_;
   std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
   Node* busy_ = nullptr;        // whose backward is running
+  bool tallied_ = false;        // whether it still does, in this step
   Node* upcoming_ = nullptr;    // where the pass is stepped through: owned
   Ready ready_;                 // a node is in it exactly while it holds gradients
   std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds

@@ -138,6 +138,7 @@ struct Pace {
 
 struct Program {
   mutable Pace pace;
+  TallyStreamsRef runs;                        // which of them a profile looks at
   std::shared_ptr<Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;

@@ -19,9 +19,12 @@ enum Mode : uint32_t {
   kAutocastUncached = 1024,  // weights are cast anew for each op
   kNoValues = 2048,  // operands stand for tensors without values (python/adjoint/_tensor/meta.py)
   kProfiled = 4096,  // calls are timed (dispatch/profile.h)
+  kTallied = 8192,   // some calls are timed, which closes no short way (dispatch/tally.h)
+  kTalliedWhole = 16384,  // inside of a call that stands for several: all that it does is timed
 };
 inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms |
                                        kCaptured | kAutocast | kNoValues | kProfiled;
+inline constexpr uint32_t kWatched = kProfiled | kTallied;
 inline constexpr uint32_t kAutocastModes = kAutocast | kAutocastHalf | kAutocastUncached;
 extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }

@@ -39,6 +39,7 @@ class FlamePage {
           this.table("line", data.lines),
           make("h2", {}, "By operation"),
           this.table("operation", data.ops),
+          ...(data.note ? [make("p", { class: "soft" }, data.note)] : []),
         ),
       ),
     );
@@ -85,6 +86,8 @@ class FlamePage {
   table(what, rows) {
     const time = (seconds) => (seconds ? formatSeconds(seconds) : "");
     const whole = this.data.seconds || 1;
+    const percent = (seconds) => ((100 * seconds) / whole).toFixed(1);
+    const within = (error) => (error > 0.0005 * whole ? ` ±${percent(error)}` : "");
     return make(
       "table",
       {},
@@ -93,14 +96,14 @@ class FlamePage {
         {},
         ...["forward", "backward", "share", "calls", "bytes kept", what].map((name) => make("th", {}, name)),
       ),
-      ...rows.map(([name, forward, backward, count, bytes]) =>
+      ...rows.map(([name, forward, backward, count, bytes, error, countError]) =>
         make(
           "tr",
           {},
           make("td", {}, time(forward)),
           make("td", {}, time(backward)),
-          make("td", {}, `${((100 * (forward + backward)) / whole).toFixed(1)} %`),
-          make("td", {}, formatCount(count)),
+          make("td", {}, `${percent(forward + backward)} %${within(error)}`),
+          make("td", {}, (countError ? "~" : "") + formatCount(count)),
           make("td", {}, bytes > 0 ? formatBytes(bytes) : ""),
           make("td", {}, make("code", {}, name)),
         ),

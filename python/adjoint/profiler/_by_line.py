@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import linecache
+import math
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
@@ -48,6 +49,12 @@ class Row:
         How long, without what ran inside.
     bytes : int
         Memory that it allocated and did not give back.
+    looked_at : int
+        How many of the calls were looked at, by chance: what is said of all is estimated from them.
+    error : float
+        Standard error of ``seconds``, at most; 0 where all calls were looked at.
+    count_error : float
+        The same of ``count``.
     """
 
     op: str
@@ -57,16 +64,21 @@ class Row:
     count: int
     seconds: float
     bytes: int
+    looked_at: int
+    error: float
+    count_error: float
 
 
 @dataclass
 class Cost:
-    """What a line or an operation took."""
+    """What a line or an operation took, with standard errors of seconds and count, at most."""
 
     forward: float = 0.0
     backward: float = 0.0
     count: int = 0
     bytes: int = 0
+    error: float = 0.0
+    count_error: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -81,6 +93,9 @@ class Cost:
             self.forward += row.seconds
             self.bytes += row.bytes
         self.count += row.count
+        # The variance of a sum is at most that of its parts: of one stratum, one call is looked at.
+        self.error = math.hypot(self.error, row.error)
+        self.count_error = math.hypot(self.count_error, row.count_error)
 
 
 class LineProfile:
@@ -117,7 +132,7 @@ class LineProfile:
             raise RuntimeError("the profile was not started.\n  fix: use `with ad.profile() as p:`")
         self.seconds = time.perf_counter() - self._start
         self._start = None
-        self.rows = sorted(map(_row, _core._tally_stop()), key=lambda row: -row.seconds)
+        self.rows = _rows(_core._tally_stop())
 
     @property
     def lines(self) -> dict[tuple[str, int], Cost]:
@@ -140,6 +155,18 @@ class LineProfile:
         """Seconds that no operation took: Python, other libraries, waiting."""
         return max(self.seconds - sum(row.seconds for row in self.rows), 0.0)
 
+    @property
+    def note(self) -> str:
+        """What is estimated, in words; empty if everything was looked at."""
+        calls = sum(row.count for row in self.rows)
+        seen = sum(row.looked_at for row in self.rows)
+        if not any(row.count_error for row in self.rows):
+            return ""
+        return (
+            f"~ and ±: estimated from {seen:,} of about {calls:,} calls, drawn by chance; "
+            "± is one standard error"
+        )
+
     def __str__(self) -> str:
         from rich.console import Console
 
@@ -156,7 +183,8 @@ class LineProfile:
             f"{_time(self.seconds)}: {_time(inside)} in operations, {_time(self.outside)} outside"
         )
         by_line = self._table("line", {_place(*key): cost for key, cost in self.lines.items()})
-        return Group(title, "", by_line, "", self._table("operation", self.ops))
+        note = ["", self.note] if self.note else []
+        return Group(title, "", by_line, "", self._table("operation", self.ops), *note)
 
     def _table(self, what: str, costs: dict[str, Cost]) -> Table:
         from rich.table import Table
@@ -167,14 +195,18 @@ class LineProfile:
             table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         table.add_column(what, no_wrap=True, overflow="ellipsis")
         for name, cost in list(costs.items())[:_SHOWN]:
-            share = cost.seconds / self.seconds if self.seconds else 0.0
             times = [_time(s) if s else "" for s in (cost.forward, cost.backward)]
             # Text, not markup: `x[loss]` would be taken for a style.
-            figures = [f"{share:.1%}", f"{cost.count:,}", _size(cost.bytes)]
+            figures = [self._share(cost), _count(cost), _size(cost.bytes)]
             table.add_row(*times, *figures, Text(name))
         if len(costs) > _SHOWN:
             table.add_row("", "", "", "", "", f"... {len(costs) - _SHOWN} more")
         return table
+
+    def _share(self, cost: Cost) -> str:
+        whole = self.seconds or math.inf
+        error = f" ±{100 * cost.error / whole:.1f}" if cost.error > 0.0005 * whole else ""
+        return f"{100 * cost.seconds / whole:.1f}%{error}"
 
     def save(self, path: str | os.PathLike[str]) -> str:
         """Write a page with a flame view and the tables: one file that needs nothing else."""
@@ -200,12 +232,14 @@ def profile() -> LineProfile:
 
     Notes
     -----
-    Recorded calls are counted, and so are their bytes. What lasts less than three microseconds is
-    timed once in about sixteen times, and what is passed over is taken to last as long; calls
-    inside of backward, and calls that record nothing, are counted with those that are timed. So a
-    training step is 3 to 10 % slower, the more the smaller the model is, a simulation of many
-    short operations by 15 %, and a loop of operations on three numbers by a quarter, or by up to a
-    third where nothing is recorded.
+    The first 256 calls of each operation (by size of its operands, a power of 16) are all looked
+    at, and so is whatever lasts longer than about 20 microseconds. Of shorter calls one in so many
+    is looked at, drawn by chance, that looking takes about a hundredth of the time; it stands for
+    all of them. So the calls of an operation are counted, but how lines share them, their times
+    and their bytes are estimates without bias, each with its standard error (`Row`). A call that
+    took a hundred times as long as others of its kind, and more than 30 microseconds, stands for
+    itself alone: the garbage collector or another program had its turn meanwhile. A run is 1 to 5 %
+    slower, whether it is a training step or a loop on three numbers.
     It looks at the thread that started it, and at backward passes of that thread.
 
     The page of a graph that was recorded inside (``adjoint.graph(y).save("graph.html")``) shows how
@@ -225,17 +259,43 @@ def profile() -> LineProfile:
     return LineProfile()
 
 
+def _rows(raw: list[tuple[Any, ...]]) -> list[Row]:
+    """One row for all places of a line where an operation is called."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in map(_row, raw):
+        key = row.op, row.file, row.line, row.backward
+        found[key] = _added(found[key], row) if key in found else row
+    return sorted(found.values(), key=lambda row: -row.seconds)
+
+
+def _added(a: Row, b: Row) -> Row:
+    return replace(
+        a,
+        count=a.count + b.count,
+        seconds=a.seconds + b.seconds,
+        bytes=a.bytes + b.bytes,
+        looked_at=a.looked_at + b.looked_at,
+        error=math.hypot(a.error, b.error),
+        count_error=math.hypot(a.count_error, b.count_error),
+    )
+
+
 def _row(raw: tuple[Any, ...]) -> Row:
-    name, kind, backward, where, count, nanoseconds, memory = raw
+    name, kind, backward, where, count, nanoseconds, memory, seen, error, count_error = raw
     file, line, _ = where or ("", 0, "")
     op = name.rpartition("::")[2] if Kind(kind) is Kind.NODE else name
-    return Row(op, file, line, backward, count, nanoseconds / 1e9, memory)
+    errors = error / 1e9, count_error
+    return Row(op, file, line, backward, count, nanoseconds / 1e9, memory, seen, *errors)
 
 
 def _place(file: str, line: int) -> str:
     if not file:
         return "(leaves)"
     return f"{os.path.basename(file)}:{line}  {linecache.getline(file, line).strip()}"
+
+
+def _count(cost: Cost) -> str:
+    return f"{'~' if cost.count_error else ''}{cost.count:,}"
 
 
 def _time(seconds: float) -> str:

@@ -29,6 +29,7 @@ def page(profile: LineProfile) -> str:
         "title": title,
         "seconds": profile.seconds,
         "outside": profile.outside,
+        "note": profile.note,
         "flame": [_direction(profile, name) for name in ("forward", "backward")],
         "lines": _table(lines),
         "ops": _table(profile.ops),
@@ -38,7 +39,7 @@ def page(profile: LineProfile) -> str:
 
 def _table(costs: dict[str, Cost]) -> list[list[Any]]:
     return [
-        [name, cost.forward, cost.backward, cost.count, cost.bytes]
+        [name, cost.forward, cost.backward, cost.count, cost.bytes, cost.error, cost.count_error]
         for name, cost in list(costs.items())[:_ROWS]
     ]
 
@@ -48,7 +49,7 @@ def _direction(profile: LineProfile, name: str) -> dict[str, Any]:
 
     def line_box(file: str, line: str, rows: list[Row]) -> dict[str, Any]:
         ops = [(op, of_op) for op, of_op in _grouped(rows, lambda row: row.op) if keep(of_op)]
-        titles = [(f"{op} × {sum(row.count for row in rows):,}", rows) for op, rows in ops]
+        titles = [(f"{op} × {_calls(rows)}", rows) for op, rows in ops]
         return _box(_place(file, int(line)), rows, [_box(*title, []) for title in titles])
 
     def file_box(file: str, rows: list[Row]) -> dict[str, Any]:
@@ -74,6 +75,11 @@ def _grouped(rows: list[Row], key: Callable[[Row], str]) -> Iterable[tuple[str, 
     for row in rows:
         groups[key(row)].append(row)
     return sorted(groups.items(), key=lambda item: -_sum(item[1]))
+
+
+def _calls(rows: list[Row]) -> str:
+    about = "~" if any(row.count_error for row in rows) else ""
+    return f"{about}{sum(row.count for row in rows):,}"
 
 
 def _sum(rows: list[Row]) -> float:

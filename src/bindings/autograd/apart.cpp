@@ -12,7 +12,7 @@
 namespace adjoint {
 namespace {
 
-constexpr uint32_t kStay = kAnomaly | kCaptured | kNoValues | kProfiled | kNoCuts;
+constexpr uint32_t kStay = kAnomaly | kCaptured | kNoValues | kWatched | kTalliedWhole | kNoCuts;
 
 thread_local bool t_apart = false;
 

@@ -365,7 +365,7 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
     return PyObject_CallMethod(module.get(), "apply_batched", "OO", cls, as_tuple(a).get());
   }
   std::optional<ProfiledScope> timed;
-  if (mode_on(kProfiled)) [[unlikely]]
+  if (t_modes & kWatched) [[unlikely]]
     timed.emplace(Profiled::Function, unqualified(type->tp_name));
   bool split = _PyType_Lookup(type, setup_name) != base_setup;
   Object forward = checked(PyObject_GetAttr(cls, forward_name));

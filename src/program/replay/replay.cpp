@@ -54,7 +54,7 @@ class Replay {
     int count = 0;
     for (const Instruction& i : p_.code) {
       t_program_line = &i.line;
-      if (mode_on(kProfiled)) [[unlikely]]
+      if (t_modes & kWatched) [[unlikely]]
         timed_step(i);
       else
         step(i);
@@ -445,8 +445,11 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   ModeGuard quiet(kNoCuts, true);
   AutocastOff as_recorded;
   std::optional<ProfiledScope> timed;
-  if (mode_on(kProfiled)) [[unlikely]]
-    timed.emplace(Profiled::Function, "CompiledFunction");
+  std::optional<TallyOff> unseen;
+  if (mode_on(kTallied) && tally_passes_over(p.runs, 0)) [[unlikely]]
+    unseen.emplace();
+  else if (t_modes & kWatched) [[unlikely]]
+    timed.emplace(Profiled::Function, "CompiledFunction", &made_tally_stream(p.runs, 0));
   Replay replay(p);
   const Tensors& others = rest.empty() ? p.held : rest;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
