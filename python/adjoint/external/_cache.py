@@ -47,11 +47,16 @@ def _result(identity: str, given: Any, run: Callable[[], Any]) -> Any:
 
 
 class Cached:
-    """A function whose results are kept in a folder."""
+    """A function whose results are kept in a folder.
+
+    What it reads besides its arguments may change between its calls, and is looked at before each
+    of them. What it changes itself (it may count its calls, or keep a log) does not tell of another
+    function: that is looked at after its calls.
+    """
 
     def __init__(self, function: Callable[..., Any], folder: str | os.PathLike[str]) -> None:
         self.function, self.folder = function, os.path.abspath(os.fspath(folder))
-        self.identity = identity_of(function)
+        self.identity = self._seen = identity_of(function)
         self._kept: Any = None
         self.kept()  # says at once if joblib is missing
 
@@ -66,9 +71,16 @@ class Cached:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result that is kept for these arguments; evaluated if there is none."""
-        return self.kept()(
-            self.identity, _plain((args, kwargs)), lambda: self.function(*args, **kwargs)
-        )
+        now = identity_of(self.function)
+        if now != self._seen:
+            self.identity = self._seen = now
+
+        def run() -> Any:
+            found = self.function(*args, **kwargs)
+            self._seen = identity_of(self.function)
+            return found
+
+        return self.kept()(self.identity, _plain((args, kwargs)), run)
 
 
 def _plain(tree: Any) -> Any:
@@ -105,15 +117,20 @@ def _identity(function: Any, within: set[int]) -> str:
     if id(function) in within:  # it calls itself, perhaps by way of others
         return name
     within = within | {id(function)}
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        source = ""
+    source = _source_of(function.__code__)
     read = [cell.cell_contents for cell in function.__closure__ or ()]
     read += [function.__defaults__, function.__kwdefaults__, *_globals_of(function)]
     inside = [_hashed(value, function, within) for value in read]
     # Two functions may stand in one line: the source does not tell them apart.
     return f"{name} {source} {_code(function.__code__)} {inside}"
+
+
+@functools.cache
+def _source_of(code: CodeType) -> str:
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError):
+        return ""
 
 
 def _code(code: CodeType) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import adjoint as ad
 from adjoint import _tree
 from adjoint._core import Tensor
-from adjoint._samples import everywhere
+from adjoint._samples import everywhere, is_batched
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
 from ._bdf import BDF
@@ -39,7 +39,7 @@ def solve_ivp(
     fun: Callable[..., Any],
     t_span: Sequence[Any],
     y0: Any,
-    method: str = "RK45",
+    method: Any = "RK45",
     t_eval: Any = None,
     dense_output: bool = False,
     events: Any = None,
@@ -141,6 +141,8 @@ def solve_ivp(
     unknowns = Unknowns(y0, "solve_ivp")
     flat = unknowns.vector(y0, "y0")
     allowed = _tolerance(rtol, atol, unknowns)
+    if isinstance(method, type):  # a class of SciPy's
+        method = method.__name__
     chosen = _method(method, allowed)
     chosen.name = method
     begin, end = _ends(t_span, flat.dtype)
@@ -157,6 +159,12 @@ def solve_ivp(
     chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
 
     def eager() -> OdeResult:
+        if is_batched(begin, end):
+            raise NotImplementedError(
+                "solve_ivp(): the samples of a vmap take the same steps, and so the same t_span\n"
+                "  fix: take t_span out of the samples: with T = t1 - t0 as an argument, solve "
+                "lambda s, y: T * fun(t0 + s * T, y) from 0 to 1"
+            )
         if not everywhere(ad.isfinite(flat.detach())):
             raise ValueError(
                 "solve_ivp(): y0 has numbers that are NaN or infinite\n"
@@ -191,17 +199,31 @@ def odeint(
     y0: Any,
     t: Any,
     args: Any = (),
+    Dfun: Callable[..., Any] | None = None,
+    col_deriv: bool = False,
+    full_output: bool = False,
     *,
+    rtol: Any = 1.49012e-8,
+    atol: Any = 1.49012e-8,
+    h0: float = 0.0,
+    hmax: float = 0.0,
+    mxstep: int = 0,
     tfirst: bool = False,
     **options: Any,
 ) -> Any:
     """Solve ``dy/dt = func(y, t, *args)`` at the times ``t``, the first of which is that of ``y0``.
 
     SciPy's older form: the state comes first (unless ``tfirst``), and the result has time as its
-    first axis. ``options`` are those of `solve_ivp`.
+    first axis. With ``full_output=True`` a dict comes with it: ``nfe``, ``nje``, ``message``. Of
+    SciPy's arguments the rest set up LSODA, which is not there; ``options`` are those of
+    `solve_ivp`, which takes RK45 unless ``method=`` says otherwise.
     """
-    options.setdefault("rtol", 1.49012e-8)
-    options.setdefault("atol", 1.49012e-8)
+    options |= {"rtol": rtol, "atol": atol}
+    options |= {"first_step": h0} if h0 else {}
+    options |= {"max_step": hmax} if hmax else {}
+    options |= {"max_steps": mxstep} if mxstep else {}
+    if Dfun is not None:
+        options["jac"] = _jacobian(Dfun, col_deriv, tfirst)
     times = ad.as_tensor(t)
 
     def fun(t: Tensor, y: Any, *rest: Any) -> Any:
@@ -210,7 +232,23 @@ def odeint(
     if tfirst:
         fun = func
     found = solve_ivp(fun, (times[0], times[-1]), y0, t_eval=times, args=args, **options)
-    return ad.map(lambda y: y.movedim(-1, 0), found.y)
+    path = ad.map(lambda y: y.movedim(-1, 0), found.y)
+    if not full_output:
+        return path
+    return path, {"nfe": found.nfev, "nje": found.njev, "message": found.message}
+
+
+def _jacobian(Dfun: Callable[..., Any], col_deriv: bool, tfirst: bool) -> Callable[..., Tensor]:
+    """`odeint`'s derivative of the slope, as `solve_ivp` takes it."""
+
+    def jac(t: Tensor, y: Any, *rest: Any) -> Tensor:
+        made = Dfun(t, y, *rest) if tfirst else Dfun(y, t, *rest)
+        if isinstance(made, (list, tuple)):
+            made = ad.stack([ad.stack([ad.as_tensor(v) for v in row]) for row in made])
+        made = ad.as_tensor(made)
+        return made.mT if col_deriv else made
+
+    return jac
 
 
 def _slope(

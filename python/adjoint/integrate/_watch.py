@@ -128,7 +128,8 @@ class Watcher:
                 "  fix: an event is finite along the solution"
             )
 
-        must_hold(~watch.lost, error, watch.values, watch.since + 0 * watch.values[0])
+        samples = 0 * ad.isnan(watch.values[0])  # of all samples, a time for each
+        must_hold(~watch.lost, error, watch.values, watch.since + samples)
 
     def _values(self, t: Tensor, y: Tensor) -> Tensor:
         made = ad.stack([f(t, y) for f in self.functions])

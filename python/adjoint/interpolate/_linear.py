@@ -63,7 +63,10 @@ class interp1d:
     bounds_error
         Whether places outside of the nodes are refused; by default unless ``fill_value`` is given.
     fill_value
-        The value outside, or ``"extrapolate"``.
+        The value outside, a pair for below and above, or ``"extrapolate"``; NaN if places outside
+        are not refused and nothing is given.
+    copy, assume_sorted
+        SciPy's, without effect: nothing is changed, and nodes must increase.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class interp1d:
         y: Any,
         kind: str = "linear",
         axis: int = -1,
+        copy: bool = True,
         bounds_error: bool | None = None,
         fill_value: Any = None,
+        assume_sorted: bool = False,
     ) -> None:
         self._x, self._y = nodes_of("interp1d", x), as_float(y)
         self._axis = axis % max(self._y.ndim, 1)
@@ -82,10 +87,19 @@ class interp1d:
                 f"interp1d: the values {list(self._y.shape)} do not have {self._x.numel()} along "
                 f"axis {axis}, as many as there are nodes"
             )
+        kind = {"slinear": "linear", "zero": "previous"}.get(kind, kind)
         if kind not in ("linear", "cubic", *_STEPS):
-            raise ValueError(f"interp1d: there is no kind {kind!r}")
-        self._kind, self._fill = kind, fill_value
+            raise ValueError(
+                f"interp1d: there is no kind {kind!r}; there are 'linear', 'cubic', "
+                f"{', '.join(map(repr, _STEPS))}"
+            )
+        self._kind = kind
+        self._goes_on = isinstance(fill_value, str) and fill_value == "extrapolate"
         self._refuses = fill_value is None if bounds_error is None else bounds_error
+        pair = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
+        if len(pair) != 2:
+            raise ValueError(f"interp1d: fill_value is (below, above), got {len(pair)} values")
+        self._fill = pair
         self._spline: Any = None
         if kind == "cubic":
             from ._splines import CubicSpline
@@ -100,12 +114,14 @@ class interp1d:
         if self._refuses:
             must_hold(~outside, _outside, low, high)
         made = self._inside(at)
-        if self._fill is None or (isinstance(self._fill, str) and self._fill == "extrapolate"):
+        if self._goes_on or self._refuses:
             return made
         shape = [1] * made.ndim
         shape[self._axis : self._axis + at.ndim] = list(at.shape)
-        fill = ad.as_tensor(self._fill, dtype=made.dtype)
-        return ad.where(outside.reshape(shape), fill, made)
+        for fill, beyond in zip(self._fill, (at.detach() < low, at.detach() > high), strict=True):
+            value = ad.as_tensor(float("nan") if fill is None else fill, dtype=made.dtype)
+            made = ad.where(beyond.reshape(shape), value, made)
+        return made
 
     def _inside(self, at: Tensor) -> Tensor:
         if self._spline is not None:

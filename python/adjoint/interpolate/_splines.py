@@ -19,7 +19,7 @@ class _Cubics:
 
     _name = ""
 
-    def __init__(self, x: Any, y: Any, axis: int, extrapolate: bool) -> None:
+    def __init__(self, x: Any, y: Any, axis: int, extrapolate: Any) -> None:
         self.x, values = nodes_of(self._name, x), as_float(y)
         self._axis = axis % max(values.ndim, 1)
         if values.ndim == 0 or values.shape[self._axis] != self.x.numel():
@@ -28,7 +28,11 @@ class _Cubics:
                 f"axis {axis}, as many as there are nodes"
             )
         self._y = values.movedim(self._axis, 0)
-        self.extrapolate = extrapolate
+        if extrapolate not in (None, True, False, "periodic"):
+            raise ValueError(
+                f"{self._name}: extrapolate is True, False, 'periodic' or None, got {extrapolate!r}"
+            )
+        self.extrapolate = True if extrapolate is None else extrapolate
         h = self.x.diff()
         self._h = h.reshape((-1, *[1] * (self._y.ndim - 1)))
         self._secants = self._y.diff(dim=0) / self._h
@@ -51,6 +55,8 @@ class _Cubics:
     def __call__(self, x: Any, nu: int = 0) -> Tensor:
         """The values at places, or their derivative of order ``nu``."""
         at = as_float(x).to(self.x.dtype)
+        if self.extrapolate == "periodic":
+            at = at - self._turns(at) * (self.x[-1] - self.x[0])
         k = found(self.x, at)
         d = (at - rows(self.x, k)).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
         made: Tensor | None = None
@@ -63,10 +69,19 @@ class _Cubics:
             made = term if made is None else made * d + term
         if made is None:
             made = ad.zeros_like(rows(coefficients[0], k))
-        if not self.extrapolate:
-            outside = (at < self.x[0]) | (at > self.x[-1])
-            made = ad.where(outside.reshape(d.shape), float("nan"), made)
-        return moved(made, at.ndim, self._axis)
+        return moved(self._or_nan(made, at), at.ndim, self._axis)
+
+    def _turns(self, at: Tensor) -> Tensor:
+        """How many periods a place is away."""
+        turns: Tensor = ad.floor((at - self.x[0]) / (self.x[-1] - self.x[0])).detach()
+        return turns
+
+    def _or_nan(self, made: Tensor, at: Tensor) -> Tensor:
+        """NaN outside of the nodes, unless the curve goes on there."""
+        if self.extrapolate:
+            return made
+        outside = (at < self.x[0]) | (at > self.x[-1])
+        return ad.where(outside.reshape((*at.shape, *[1] * (self._y.ndim - 1))), float("nan"), made)
 
     def derivative(self, nu: int = 1) -> Any:
         """The derivative of order ``nu``, as a function."""
@@ -77,7 +92,10 @@ class _Cubics:
         return self._primitive(as_float(b)) - self._primitive(as_float(a))
 
     def _primitive(self, at: Tensor) -> Tensor:
-        at = at.to(self.x.dtype)
+        at, turns = at.to(self.x.dtype), None
+        if self.extrapolate == "periodic":
+            turns = self._turns(at)
+            at = at - turns * (self.x[-1] - self.x[0])
         parts = self._coefficients()
         k = found(self.x, at)
 
@@ -88,7 +106,10 @@ class _Cubics:
         before = ad.cat([ad.zeros_like(whole[:1]), whole])
         d = (at - rows(self.x, k)).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
         here = up_to(d, [rows(c, k) for c in parts])
-        return moved(rows(before, k) + here, at.ndim, self._axis)
+        made = self._or_nan(rows(before, k) + here, at)
+        if turns is not None:
+            made = made + turns.reshape((*at.shape, *[1] * (self._y.ndim - 1))) * before[-1]
+        return moved(made, at.ndim, self._axis)
 
 
 class CubicSpline(_Cubics):
@@ -106,7 +127,8 @@ class CubicSpline(_Cubics):
         At the ends: ``"not-a-knot"``, ``"natural"``, ``"clamped"``, ``"periodic"``; or a pair of
         these or of ``(order, value)`` with order 1 or 2.
     extrapolate
-        Whether the last cubics go on; else values outside are NaN.
+        Whether the last cubics go on; else values outside are NaN. ``"periodic"`` repeats the
+        curve, and is what None says of periodic ends.
 
     Examples
     --------
@@ -120,7 +142,7 @@ class CubicSpline(_Cubics):
     _name = "CubicSpline"
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: bool = True
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
         pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
         if len(pair) != 2 or ("periodic" in pair and pair != ("periodic", "periodic")):
@@ -128,6 +150,8 @@ class CubicSpline(_Cubics):
                 f"CubicSpline: bc_type is a name or a pair of conditions, got {bc_type!r}"
             )
         self._ends = pair
+        if extrapolate is None and pair[0] == "periodic":
+            extrapolate = "periodic"
         super().__init__(x, y, axis, extrapolate)
 
     def _found_slopes(self) -> Tensor:
@@ -215,7 +239,7 @@ class PchipInterpolator(_Cubics):
 
     _name = "PchipInterpolator"
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: bool = True) -> None:
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
         super().__init__(x, y, axis, extrapolate)
 
     def _found_slopes(self) -> Tensor:

@@ -39,6 +39,9 @@ def quick_slopes(plan: Plan, evaluate: Evaluate, name: str, x: Any, y: Any) -> A
         return None
     if x.dtype not in (np.float64, np.float32) or plan.reuses:
         return None
+    with np.errstate(all="ignore"):
+        if not np.isfinite(y.sum()):
+            return None
     noise = max(plan.noise or 0.0, float(np.finfo(y.dtype).eps))
     order, relative, size = known_step(plan, name, x.dtype, noise)
     flat = np.ascontiguousarray(x).reshape(-1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._coordinates import Coordinates
 
-__all__ = ["Dense", "Diagonal", "Jacobian", "LowRank", "Sparse"]
+__all__ = ["Dense", "Diagonal", "Jacobian", "LowRank", "Sparse", "undefined"]
 
 
 class Jacobian(Protocol):
@@ -114,7 +114,8 @@ class LowRank:
 
     def pull(self, u: Any) -> Any:
         """Cotangents of outputs to cotangents of inputs."""
-        return self.right @ (self.left.T @ u)
+        used = u != 0  # as in Dense
+        return self.right @ (self.left[used].T @ u[used])
 
     def push(self, v: Any) -> Any:
         """Tangents of inputs to tangents of outputs."""
@@ -123,3 +124,20 @@ class LowRank:
     def dense(self) -> Any:
         """As a matrix of outputs by inputs."""
         return self.left @ self.right.T
+
+
+def undefined(jacobian: Jacobian, outputs: Coordinates, which: Any) -> Jacobian:
+    """The same, with NaN for the derivatives of some outputs.
+
+    What has no value has no slope, also where the values on both sides are numbers.
+    """
+    if isinstance(jacobian, Dense):
+        jacobian.matrix[which] = np.nan
+    elif isinstance(jacobian, Sparse):
+        jacobian.values = np.where(which[jacobian.rows], np.nan, jacobian.values)
+    elif isinstance(jacobian, Diagonal):
+        for k, row in enumerate(jacobian.blocks):
+            jacobian.blocks[k] = [np.where(which[outputs.part(k)], np.nan, b) for b in row]
+    elif isinstance(jacobian, LowRank):
+        jacobian.left = np.where(which[:, None], np.nan, jacobian.left)
+    return jacobian

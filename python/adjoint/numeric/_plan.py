@@ -19,7 +19,7 @@ from ._difference_tally import count_differences
 from ._directional import CENTRAL, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
-from ._jacobians import Jacobian
+from ._jacobians import Jacobian, undefined
 from ._method import Method, Stencil
 from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
@@ -116,6 +116,15 @@ class Plan:
             point.meanwhile = functools.partial(verify_repeats, self, point, steps)
         else:
             verify_repeats(self, point, steps)
+        if point.finite.all():
+            return self._settled(stencil, point, steps, batch)
+        with np.errstate(invalid="ignore"):  # differences of infinities
+            found = self._settled(stencil, point, steps, batch)
+        return undefined(found, point.outputs, ~point.finite)
+
+    def _settled(
+        self, stencil: Stencil | None, point: Point, steps: Steps, batch: tuple[int, ...]
+    ) -> Jacobian:
         kind, pattern = self._together(stencil, point, steps, batch)
         found = self._differenced(stencil, point, steps, kind, pattern)
         if not self.verifies:
@@ -275,6 +284,12 @@ class Plan:
         """Jv by itself, of a plan that is `directional`."""
         count_differences(self.method.error(steps.noise), point.evaluator)
         verify_repeats(self, point, steps)
+        if point.finite.all():
+            return self._pushed(point, steps, v)
+        with np.errstate(invalid="ignore"):
+            return np.where(point.finite, self._pushed(point, steps, v), np.nan)
+
+    def _pushed(self, point: Point, steps: Steps, v: Any) -> Any:
         if self.method.flat:
             return self._push_linear(point, steps, v)
         probe(self, point, steps)
@@ -441,7 +456,9 @@ class Plan:
         if not isinstance(self.method, Stencil):
             return by_derivatives
         parts = effort.parts
+        moved, parts = moved + effort.rungs, parts * effort.reaches
         once = 2 * moved + parts * (2 + 2 * moved) + 4 * parts * parts
+        once *= 3 if effort.rungs else 1  # where steps leave the domain of some output
         by_values = 4 * effort.rungs + (1 + len(OTHER_STEPS)) * once
         return by_values if self.bounds is None else by_values + by_derivatives
 

@@ -8,7 +8,8 @@ inputs and a step b along w,
 The values at a and -a serve all directions. Rounding weighs by the product of both steps, so they
 are longer than those of a first derivative: noise**(1/4) of the length over which the function
 changes. That length is the magnitude of an input only as long as nothing better is known: for an
-element that is small in its array, steps are lengthened while the slopes by it stay what they are.
+element that is small in its array, steps are lengthened while the slopes by it stay what they are:
+output by output, since one that follows the element closely must not leave the others to rounding.
 Each result is compared with a difference along one more direction, with other steps. Read next:
 _steps.py, _plan.py.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,13 +48,14 @@ class Effort(NamedTuple):
     """What the sizes of elements make of the number of evaluations, at most."""
 
     rungs: int  # by which steps of small elements are lengthened
+    reaches: int  # of one element: how many lengths its outputs may ask for
     parts: int  # of a direction whose elements are of one size
     first_parts: int  # the same for a first derivative, whose steps are not lengthened
 
 
 def effort_of(arrays: Sequence[Any]) -> Effort:
     """For inputs with these magnitudes."""
-    rungs, low, high = 0, np.inf, 0.0
+    rungs, reaches, low, high = 0, 1, np.inf, 0.0
     sizes = []
     for array in arrays:
         size = np.abs(array[np.isfinite(array) & (array != 0)])
@@ -61,13 +63,36 @@ def effort_of(arrays: Sequence[Any]) -> Effort:
         goal = max(typical, 1.0)
         size = np.where(np.isfinite(array) & (array != 0), np.abs(array), typical)
         small = size[size < _SMALL * goal]
-        rungs += int(np.ceil(np.log(goal / small) / np.log(_RUNG)).sum())
+        climbs = np.ceil(np.log(goal / small) / np.log(_RUNG))
+        rungs += int(climbs.sum())
+        reaches = max(reaches, 1 + int(np.max(climbs, initial=0)))
         low = min(low, float(np.min(size, initial=np.inf)))
         high = max(high, float(np.max(size, initial=0.0)), goal)
         sizes.append(size)
     spread = np.log10(high / low) if 0 < low <= high < np.inf else 0.0
     first = len(grouped(np.concatenate([np.zeros(0), *sizes]), _DECADES))
-    return Effort(rungs, int(spread / _DECADES) + max(len(arrays), 1), max(first, 1))
+    return Effort(rungs, reaches, int(spread / _DECADES) + max(len(arrays), 1), max(first, 1))
+
+
+class Reaches(NamedTuple):
+    """Over which lengths one input may move, where they differ from output to output."""
+
+    lengths: Any  # the shortest first
+    of: Any  # for each output, which of them
+
+
+def _reaches(lengths: Any, wide: float) -> Reaches | None:
+    """The few lengths that suit all outputs; None where the shortest serves them as well."""
+    if np.min(lengths, initial=np.inf) * _RUNG >= wide:
+        return None
+    levels: list[float] = []
+    of = np.zeros(lengths.size, int)
+    for k in np.argsort(lengths, kind="stable"):
+        # The longest is for the outputs that all steps suit.
+        if not levels or lengths[k] > 1.5 * _RUNG * levels[-1] or (lengths[k] >= wide > levels[-1]):
+            levels.append(float(lengths[k]))
+        of[k] = len(levels) - 1
+    return Reaches(np.array(levels), of) if len(levels) > 1 else None
 
 
 class Curvature:
@@ -75,6 +100,8 @@ class Curvature:
 
     ``groups`` holds for each input the set it moves with: of one set no two share an output.
     ``rows`` and ``columns`` are the entries of the Jacobian; None if each input moves alone.
+    ``length`` is how far each input may move for all outputs, ``further`` what else some outputs
+    allow.
     """
 
     def __init__(
@@ -87,7 +114,8 @@ class Curvature:
         self.count = int(self.groups.max(initial=-1)) + 1
         # Over which distance each input may move before the function changes in kind.
         self.length = np.broadcast_to(length, (n,)) * steps.scale
-        self._sides: Any = None  # the values at both ends of each group
+        self.further: dict[int, Reaches] = {}
+        self._sides: dict[tuple[int, int], list[Any]] = {}  # the values at both ends of a group
         self._lengthen()
 
     # --- how far --------------------------------------------------------------------------------
@@ -113,28 +141,40 @@ class Curvature:
             small = self.steps.free[part] & (self.length[part] < _SMALL * goal)
             wide[part] = np.where(small, goal, self.length[part])
         chosen = np.flatnonzero(wide > self.length)
+        ways = {int(i): np.full(point.outputs.size, self.length[i]) for i in chosen}
         while chosen.size:
-            chosen = self._climb(chosen, wide)
+            chosen = self._climb(chosen, wide, ways)
+        for i, lengths in ways.items():
+            known = np.where(point.finite, lengths, wide[i])
+            self.length[i] = np.min(known, initial=wide[i])
+            if (reaches := _reaches(known, wide[i])) is not None:
+                self.further[i] = reaches
 
-    def _climb(self, chosen: Any, wide: Any) -> Any:
-        """Lengthen the steps of some inputs by one rung; those that may go on."""
-        longer = np.minimum(self.length * _RUNG, wide)
-        near, far = (self._slopes(chosen, length) for length in (self.length, longer))
+    def _climb(self, chosen: Any, wide: Any, ways: dict[int, Any]) -> Any:
+        """Lengthen the steps of some inputs by one rung; those that may go on for some output."""
+        length = self.length.copy()  # as far as some output went
+        for i in map(int, chosen):
+            length[i] = ways[i].max()
+        longer = np.minimum(length * _RUNG, wide)
+        near, far = (self._slopes(chosen, reach) for reach in (length, longer))
         size = np.abs(self.point.y)
         going = []
         for k, i in enumerate(map(int, chosen)):
             a, b = near[k], far[k]
-            if a is None or b is None:
+            if a is None or b is None or not np.isfinite(b[self.point.finite]).all():
+                # The domain of some output ends there, and two steps at once may reach as far.
+                ways[i] = np.minimum(ways[i], max(length[i] / _RUNG, self.length[i]))
                 continue
             with np.errstate(all="ignore"):
-                rounding = self.noise * size / (self._size() * self.length[i])
+                rounding = self.noise * size / (self._size() * length[i])
                 whole = np.maximum(np.abs(a), np.abs(b)) + size / longer[i]
                 same = np.abs(a - b) <= _ROUNDINGS * rounding + 4 * self.noise**0.5 * whole
-            if (same | ~self.point.finite).all():
-                self.length[i] = longer[i]
+            same &= ways[i] == length[i]  # and not stopped before
+            if (same & self.point.finite).any():
+                ways[i][same] = longer[i]
                 going.append(i)
         found = np.asarray(going, int)
-        return found[self.length[found] < wide[found]]
+        return found[longer[found] < wide[found]]
 
     def _slopes(self, chosen: Any, length: Any) -> list[Any]:
         """The slopes by some inputs; None where the function fails."""
@@ -154,19 +194,65 @@ class Curvature:
 
     def fits(self, direction: Any) -> bool:
         """Whether all places are inside the bounds."""
-        reach = self._size() * (self.length + np.abs(direction) * self._along(direction))
+        furthest = self._furthest()
+        reach = self._size() * (furthest + np.abs(direction) * self._along(direction, furthest))
         x = self.point.x
         return bool(((x - reach >= self.steps.low) & (x + reach <= self.steps.high)).all())
 
-    def _along(self, direction: Any) -> float:
+    def _furthest(self) -> Any:
+        """How far each input may move for some output."""
+        length = self.length.copy()
+        for i, reaches in self.further.items():
+            length[i] = reaches.lengths[-1]
+        return length
+
+    def _along(self, direction: Any, length: Any) -> float:
         """The length of a direction, in multiples of it."""
         used = direction != 0
         if not used.any():
             return 1.0
-        return float(np.min(self.length[used] / np.abs(direction[used])))
+        return float(np.min(length[used] / np.abs(direction[used])))
 
-    def _ends(self, group: int) -> Any:
-        return np.where(self.groups == group, self._size() * self.length, 0.0)
+    def _of_outputs(self, direction: Any) -> list[tuple[float, Any]]:
+        """The lengths of a direction, in multiples of it, and for which outputs each one is."""
+        outputs = self.point.outputs.size
+        split = [i for i in self.further if direction[i]]
+        whole = self._along(direction, self._furthest())
+        if not split or not outputs:
+            return [(self._along(direction, self.length), np.ones(outputs, bool))]
+        lengths = np.full(outputs, whole)
+        for i in split:
+            reaches = self.further[i]
+            lengths = np.minimum(lengths, reaches.lengths[reaches.of] / abs(direction[i]))
+        found = _reaches(lengths, whole)
+        if found is None:
+            return [(float(lengths.min()), np.ones(outputs, bool))]
+        return [(float(t), found.of == k) for k, t in enumerate(found.lengths)]
+
+    def _ends(self, group: int, level: int) -> Any:
+        length = self.length
+        if level:
+            length = length.copy()
+            for i, reaches in self.further.items():
+                length[i] = reaches.lengths[min(level, len(reaches.lengths) - 1)]
+        return np.where(self.groups == group, self._size() * length, 0.0)
+
+    def _levels(self) -> list[tuple[int, int, Any]]:
+        """Groups and lengths to move them by, and for which outputs; None stands for all."""
+        made: list[tuple[int, int, Any]] = []
+        split: dict[int, list[int]] = {}
+        for i in self.further:
+            split.setdefault(int(self.groups[i]), []).append(i)
+        for group in range(self.count):
+            of = np.zeros(self.point.outputs.size, int)
+            for i in split.get(group, ()):
+                rows = slice(None)
+                if self.pattern is not None:  # of a group no two share an output
+                    rows = self.pattern.rows[self.pattern.columns == i]
+                of[rows] = self.further[i].of[rows]
+            used = np.unique(of) if group in split else (0,)
+            made += [(group, int(k), of == k if len(used) > 1 else None) for k in used]
+        return made
 
     def _values(self, moves: Sequence[Any], what: str) -> list[Any]:
         point = self.point
@@ -193,49 +279,110 @@ class Curvature:
 
     def pull(self, u: Any, direction: Any) -> Any:
         """The derivative of J'u along a direction."""
-        return np.sum([self._pull(u, part) for part in self._parts(direction)], axis=0)
+
+        def whole() -> Any:
+            return np.sum([self._pull(u, part) for part in self._parts(direction)], axis=0)
+
+        return self._inside(whole)
+
+    def _inside(self, whole: Callable[[], Any]) -> Any:
+        """What it gives, with less far steps where two at once leave the domain."""
+        for kept in (_RUNG, np.inf):
+            try:
+                with np.errstate(all="ignore" if self.further else None):
+                    return whole()
+            except EvaluationError:
+                if not self.further:
+                    raise
+                self._retreat(kept)
+        return whole()
+
+    def _retreat(self, by: float) -> None:
+        """Shorten the steps that only some outputs allow."""
+        self._sides = {}
+        for i, (lengths, of) in list(self.further.items()):
+            shorter = np.maximum(lengths / by, lengths[0])
+            self.further[i] = Reaches(shorter, of)
+            if shorter[-1] == lengths[0]:
+                del self.further[i]
 
     def _pull(self, u: Any, direction: Any) -> Any:
-        groups, t = self._mixed(direction)
+        found = 0.0
+        for along, outputs in self._of_outputs(direction):
+            here = np.where(outputs, u, 0.0)
+            if outputs.all() or here.any():
+                found = found + self._pulled(here, direction, self._size() * along)
+        return found
+
+    def _pulled(self, u: Any, direction: Any, t: float) -> Any:
+        """The same with a step along the direction that suits all outputs that count."""
+        groups = self._mixed(direction, t)
         step = self._size() * self.length
         if self.pattern is None:
             used = u != 0  # outputs that nobody uses may be NaN
+            steps = np.broadcast_to(step[:, None], groups.shape)
+            if self.further:
+                steps = steps.copy()
+                for i, reaches in self.further.items():
+                    steps[i] = self._size() * reaches.lengths[reaches.of]
+                return (groups[:, used] / steps[:, used]) @ u[used] / t
             return groups[:, used] @ u[used] / (step * t)
         rows, columns = self.pattern.rows, self.pattern.columns
-        entries = groups[self.groups[columns], rows] / (step[columns] * t)
+        steps = step[columns]
+        for i, reaches in self.further.items():
+            mine = columns == i
+            steps[mine] = self._size() * reaches.lengths[reaches.of[rows[mine]]]
+        entries = groups[self.groups[columns], rows] / (steps * t)
         entries = np.where(u[rows] == 0, 0.0, entries * u[rows])
         return np.bincount(columns, entries, len(step))
 
-    def _mixed(self, direction: Any) -> tuple[Any, float]:
-        """For each group, the mixed difference of its step and one along a direction."""
-        point, t = self.point, self._size() * self._along(direction)
-        b = t * direction
-        steps = [self._ends(group) for group in range(self.count)]
-        if self._sides is None:
-            self._sides = self._values([s * a for a in steps for s in (1, -1)], "x + steps")
+    def _mixed(self, direction: Any, t: float) -> Any:
+        """For each group, the mixed difference of its step and one of t along a direction."""
+        point, b, levels = self.point, t * direction, self._levels()
+        steps = [self._ends(group, level) for group, level, _ in levels]
+        if not self._sides:
+            sides = self._values([s * a for a in steps for s in (1, -1)], "x + steps")
+            for k, (group, level, _) in enumerate(levels):
+                self._sides[group, level] = sides[2 * k : 2 * k + 2]
         moved = [b, -b, *(s * (a + b) for a in steps for s in (1, -1))]
         up, down, *both = self._values(moved, "x + steps and a direction")
-        sides = self._sides
         found = np.empty((self.count, point.outputs.size))
         with np.errstate(invalid="ignore"):
             base = (up - point.y) + (down - point.y)
-            for k in range(self.count):
-                ends = (both[2 * k] - sides[2 * k]) + (both[2 * k + 1] - sides[2 * k + 1])
-                found[k] = (ends - base) / 2
-        return found, t
+            for k, (group, level, outputs) in enumerate(levels):
+                near, far = self._sides[group, level]
+                mixed = ((both[2 * k] - near) + (both[2 * k + 1] - far) - base) / 2
+                found[group] = mixed if outputs is None else np.where(outputs, mixed, found[group])
+        return found
 
     def push(self, v: Any, w: Any, shorter: float = 1.0) -> Any:
         """The derivative of Jv along w."""
         pairs = [(a, b) for a in self._parts(v) for b in self._parts(w)]
-        return np.sum([self._push(a, b, shorter) for a, b in pairs], axis=0)
+        return self._inside(lambda: np.sum([self._push(a, b, shorter) for a, b in pairs], axis=0))
 
     def _push(self, v: Any, w: Any, shorter: float) -> Any:
-        size = shorter * self._size()
-        h, t = size * self._along(v), size * self._along(w)
+        found = np.zeros(self.point.outputs.size)
+        for h, one in self._of_outputs(v):
+            for t, other in self._of_outputs(w):
+                outputs = one & other
+                if outputs.any():
+                    found = np.where(outputs, self._pushed(v, w, shorter, h, t), found)
+        return found
+
+    def _pushed(self, v: Any, w: Any, shorter: float, h: float, t: float) -> Any:
+        h, t = (shorter * self._size() * length for length in (h, t))
         moved = [p * h * v + q * t * w for p in (1, -1) for q in (1, -1)]
         a, b, c, d = self._values(moved, "x + two directions")
         with np.errstate(invalid="ignore"):
             return ((a - b) - (c - d)) / (4 * h * t)
+
+    def _rounding(self, v: Any, w: Any, shorter: float) -> Any:
+        """Of each output of a push, at least."""
+        found = np.zeros(self.point.outputs.size)
+        for h, one in self._of_outputs(v):
+            for t, other in self._of_outputs(w):
+                found[one & other] = 1 / (h * t)
+        return self.noise * np.abs(self.point.y) * found / (shorter * self._size()) ** 2
 
     # --- what is checked ------------------------------------------------------------------------
 
@@ -247,7 +394,7 @@ class Curvature:
         """
         rng = np.random.default_rng(self.seed)
         n = self.point.inputs.size
-        r = self.length * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1, n)
+        r = self._furthest() * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1, n)
         used = (u != 0) & self.point.finite
         if not used.any():
             return 0.0, 0.0
@@ -255,9 +402,7 @@ class Curvature:
             theirs = u[used] @ self.push(r, w, _SHORTER)[used]
         except EvaluationError:
             return 0.0, 0.0  # it may leave the domain where no step of ours does
-        step = _SHORTER * self._size()
-        weight = np.abs(u[used]) @ np.abs(self.point.y[used])
-        rounding = self.noise * float(weight) / (step**2 * self._along(r) * self._along(w))
+        rounding = float(np.abs(u[used]) @ self._rounding(r, w, _SHORTER)[used])
         gap = abs(float(r @ found) - float(theirs))
         size = float(np.abs(r) @ np.abs(found) + abs(theirs))
         beyond = max(gap - _ROUNDINGS * rounding * float(np.sqrt(n)), 0.0)
@@ -269,8 +414,7 @@ class Curvature:
             theirs = self.push(v, w, _SHORTER)
         except EvaluationError:
             return 0.0, 0.0
-        step = _SHORTER * self._size()
-        rounding = self.noise * np.abs(self.point.y) / (step**2 * self._along(v) * self._along(w))
+        rounding = self._rounding(v, w, _SHORTER)
         with np.errstate(invalid="ignore"):
             gap = np.abs(found - theirs)
         size = np.abs(found) + np.abs(theirs)
@@ -287,7 +431,10 @@ class Curvature:
     def with_steps(self, times: float) -> Curvature:
         """The same with other steps for all inputs."""
         made = copy.copy(self)
-        made.length, made._sides = self.length * times, None
+        made.length, made._sides = self.length * times, {}
+        made.further = {
+            i: Reaches(reaches.lengths * times, reaches.of) for i, reaches in self.further.items()
+        }
         return made
 
 

@@ -15,7 +15,7 @@ from adjoint.func import jacfwd
 
 from ._conditions import Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of
-from ._least_squares import least_squares
+from ._least_squares import as_ends, least_squares
 from ._linear import linalg_error
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -31,10 +31,15 @@ def curve_fit(
     p0: Any = None,
     sigma: Any = None,
     absolute_sigma: bool = False,
+    check_finite: bool | None = None,
     bounds: Any = None,
     method: str | None = None,
+    jac: Any = "exact",
+    *,
+    full_output: bool = False,
+    nan_policy: str | None = None,
     **kwargs: Any,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Any, ...]:
     """Fit ``f(xdata, *parameters)`` to ``ydata``; parameters and covariance are differentiable.
 
     Parameters
@@ -44,18 +49,21 @@ def curve_fit(
     xdata, ydata
         Tensors, or what `as_tensor` takes. Gradients go to both, and to what ``f`` reads.
     p0
-        Where to begin; ones if it is not given.
+        Where to begin; if it is not given, ones, or a place between the bounds, as in SciPy.
     sigma
         Errors of ``ydata``, one for each; or their covariance matrix.
     absolute_sigma
         Whether ``sigma`` is in the units of ``ydata``, or only relative.
-    bounds, method, kwargs
+    check_finite, nan_policy
+        SciPy's; data that are not finite are refused in any case.
+    bounds, method, jac, kwargs
         Those of `least_squares`.
 
     Returns
     -------
     popt, pcov
-        The parameters, and their covariance matrix.
+        The parameters, and their covariance matrix; with ``full_output=True`` also a dict of
+        ``nfev`` and ``fvec``, a message, and SciPy's flag of success.
 
     Examples
     --------
@@ -78,11 +86,15 @@ def curve_fit(
         raise ValueError("curve_fit(): `ydata` must not be empty!")
     ydata = ydata if ydata.is_floating_point() else ydata.to(ad.float64)
     xdata = ad.as_tensor(xdata) if not isinstance(xdata, tuple) else xdata
+    if nan_policy not in (None, "raise"):
+        raise ValueError(
+            f"curve_fit(): nan_policy={nan_policy!r} is not there\n  fix: leave such data out"
+        )
     if p0 is None:
         count = len(inspect.signature(f).parameters) - 1
         if count < 1:
             raise ValueError("curve_fit(): give p0, f does not tell how many parameters it has")
-        p0 = ad.ones(count, dtype=ydata.dtype)
+        p0 = _between(bounds, ad.ones(count, dtype=ydata.dtype))
     start = ad.as_tensor(p0).to(ydata.dtype).detach()
     scale = None if sigma is None else ad.as_tensor(sigma).to(ydata.dtype)
     factor = ad.linalg.cholesky(scale) if scale is not None and scale.ndim == 2 else None
@@ -102,7 +114,7 @@ def curve_fit(
 
     if "maxfev" in kwargs:  # SciPy's name where method is 'lm'
         kwargs["max_nfev"] = kwargs.pop("maxfev")
-    found = least_squares(residuals, start, bounds=bounds, method=method or "trf", **kwargs)
+    found = least_squares(residuals, start, jac, bounds, method or "trf", **kwargs)
     p = found.x
     slope = jacfwd(residuals)(p)
     n, k = slope.shape
@@ -113,7 +125,21 @@ def curve_fit(
     if not absolute_sigma:
         rest = (residuals(p) ** 2).sum() / (n - k) if n > k else ad.tensor(math.inf, dtype=p.dtype)
         covariance = covariance * rest
+    if full_output:
+        info = {"nfev": found.nfev, "fvec": found.fun}
+        return p, covariance, info, found.message, found.status
     return p, covariance
+
+
+def _between(bounds: Any, ones: Tensor) -> Tensor:
+    """Where SciPy begins: in the middle, or one away from a bound."""
+    limits = bounds_of(as_ends(bounds), Unknowns(ones, "curve_fit"))
+    if limits is None:
+        return ones
+    low, high = (end.detach() for end in limits)
+    below, above = ad.isfinite(low), ad.isfinite(high)
+    beside = ad.where(below, low + 1, ad.where(above, high - 1, 1.0))
+    return ad.where(below & above, 0.5 * (low + high), beside)
 
 
 def nnls(A: Any, b: Any, *, maxiter: int | None = None, atol: Any = None) -> tuple[Tensor, Tensor]:
@@ -137,7 +163,15 @@ def nnls(A: Any, b: Any, *, maxiter: int | None = None, atol: Any = None) -> tup
 
 
 def lsq_linear(
-    A: Any, b: Any, bounds: Any = (-math.inf, math.inf), tol: float = 1e-12
+    A: Any,
+    b: Any,
+    bounds: Any = (-math.inf, math.inf),
+    method: str = "bvls",
+    tol: float = 1e-12,
+    lsq_solver: str | None = None,
+    lsmr_tol: Any = None,
+    max_iter: int | None = None,
+    verbose: int = 0,
 ) -> OptimizeResult:
     """Minimise ``‖A x - b‖²`` between bounds; differentiable by ``A``, ``b`` and the bounds.
 
@@ -146,16 +180,23 @@ def lsq_linear(
     A, b
         Tensors; `sparse.linalg.lsqr` takes sparse matrices, without bounds.
     bounds
-        ``(low, high)``, numbers or tensors.
+        ``(low, high)``, numbers or tensors, or SciPy's `Bounds`.
+    method, lsq_solver, lsmr_tol, max_iter, verbose
+        SciPy's; both of its methods have one answer, which is found exactly.
 
     Returns
     -------
     OptimizeResult
-        ``x``, ``fun`` (the residuals), ``cost``, ``active``, ``nit``, ``success``, ``message``.
+        ``x``, ``fun`` (the residuals), ``cost``, ``active``, ``active_mask``, ``optimality``,
+        ``nit``, ``status``, ``success``, ``message``.
     """
+    if method not in ("trf", "bvls"):
+        raise ValueError(f"lsq_linear(): method is 'trf' or 'bvls', got {method!r}")
     refuse_structures("lsq_linear", A, b)
     A, b = ad.as_tensor(A), ad.as_tensor(b)
     dtype = ad.promote_types(A.dtype, b.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = ad.float64  # as SciPy takes whole numbers
     A, b = A.to(dtype), b.to(dtype)
     if A.ndim != 2 or b.shape != A.shape[:1]:
         raise ValueError(
@@ -166,17 +207,20 @@ def lsq_linear(
     for given in (A, b):
         must_hold(ad.isfinite(given), _not_finite)
     unknowns = Unknowns(ad.zeros(n, dtype=dtype), "lsq_linear")
-    low, high = bounds
+    low, high = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     pairs = [(_at(low, k), _at(high, k)) for k in range(n)]
     limits = bounds_of(pairs, unknowns)
     assert limits is not None
 
     def result(x: Tensor, low: Tensor, high: Tensor, nit: Any) -> OptimizeResult:
-        mask = low | high
+        mask, fun = low | high, A @ x - b
+        gradient = (A.mH @ fun).detach()
         return OptimizeResult(
             x=x,
-            fun=A @ x - b,
-            cost=_half_square(A, b)(x).detach(),
+            fun=fun,
+            optimality=ad.where(mask, 0.0, gradient).abs().max(),
+            status=1,
+            cost=_half_square(A, b)(x),
             active=mask if is_batched(mask) or _is_recording() else ad.nonzero(mask).flatten(),
             active_mask=high.int() - low.int(),
             nit=nit,

@@ -24,9 +24,11 @@ from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments, raise_unless_read
 
-__all__ = ["least_squares"]
+__all__ = ["as_ends", "least_squares"]
 
 Function = Callable[[Tensor], Tensor]
+
+_DIFFERENCES = ("2-point", "3-point", "cs")  # SciPy's, for a Jacobian that is exact here
 
 # rho(z) of SciPy's losses; the cost is the sum of half of them at the squares of the residuals.
 _LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -42,7 +44,7 @@ _LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
-    jac: str = "exact",
+    jac: Any = "exact",
     bounds: Any = None,
     method: str = "trf",
     ftol: float | None = 1e-12,
@@ -51,6 +53,10 @@ def least_squares(
     x_scale: Any = 1.0,
     loss: str = "linear",
     f_scale: float = 1.0,
+    diff_step: Any = None,
+    tr_solver: str | None = None,
+    tr_options: dict[str, Any] | None = None,
+    jac_sparsity: Any = None,
     max_nfev: int | None = None,
     verbose: int = 0,
     args: Any = (),
@@ -71,17 +77,20 @@ def least_squares(
     jac
         ``"exact"``, or ``"sparse"``: by colours of the pattern that is found in the graph of
         ``fun``; the result has a sparse ``jac`` then, and so has the derivative of the answer.
+        SciPy's ``"2-point"``, ``"3-point"``, ``"cs"`` and functions are taken as ``"exact"``.
     bounds
         SciPy's pair ``(low, high)``, each for all or a sequence; a list of any other length has one
         pair for each number. They may be tensors: the answer is differentiable by them as well.
-    method, ftol, xtol, gtol, x_scale, loss, f_scale, max_nfev, verbose
+    method, ftol, xtol, gtol, x_scale, loss, f_scale, tr_solver, tr_options, max_nfev, verbose
         SciPy's; tolerances are tighter here.
+    diff_step, jac_sparsity
+        Not needed: no differences are taken. A pattern is the same as ``jac="sparse"``.
 
     Returns
     -------
     OptimizeResult
-        ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``active``, ``active_mask``,
-        ``optimality``, ``nfev``, ``njev``, ``success``, ``message``.
+        ``x``, ``cost``, ``fun`` (these are differentiable), ``jac``, ``grad``, ``active``,
+        ``active_mask``, ``optimality``, ``nfev``, ``njev``, ``success``, ``message``.
 
     Examples
     --------
@@ -94,10 +103,12 @@ def least_squares(
     """
     if loss not in _LOSSES:
         raise ValueError(f"least_squares(): loss is one of {', '.join(_LOSSES)}, got {loss!r}")
-    if jac not in ("exact", "sparse"):
+    if not callable(jac) and jac not in ("exact", "sparse", *_DIFFERENCES):
         raise ValueError(
-            f"least_squares(): jac is 'exact' or 'sparse', got {jac!r}: differences are not needed"
+            "least_squares(): jac is 'exact', 'sparse', a function, or one of SciPy's "
+            f"{', '.join(map(repr, _DIFFERENCES))}; got {jac!r}"
         )
+    is_sparse = jac == "sparse" or jac_sparsity is not None
     unknowns = Unknowns(x0, "least_squares")
     arguments, named = as_arguments(args), kwargs or {}
 
@@ -108,21 +119,28 @@ def least_squares(
         parts = _tree.flatten(value)[0]
         return ad.cat([unknowns.real(ad.as_tensor(p).reshape(-1)).to(v.dtype) for p in parts])
 
-    def cost(v: Tensor) -> Tensor:
-        return 0.5 * f_scale**2 * _LOSSES[loss]((residuals(v) / f_scale) ** 2).sum()
+    def weighed(r: Tensor) -> Tensor:
+        return 0.5 * f_scale**2 * _LOSSES[loss]((r / f_scale) ** 2).sum()
 
-    limits = bounds_of(_as_pairs(bounds), unknowns)
+    def cost(v: Tensor) -> Tensor:
+        return weighed(residuals(v))
+
+    def with_history(found: OptimizeResult, x: Tensor) -> OptimizeResult:
+        found.x, found.fun = unknowns.tree(x), residuals(x)
+        found.cost = weighed(found.fun)
+        return found
+
+    limits = bounds_of(as_ends(bounds), unknowns)
     settings = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale}
     settings |= {"loss": loss, "f_scale": f_scale, "max_nfev": max_nfev, "verbose": verbose}
+    settings |= {"tr_solver": tr_solver, "tr_options": tr_options or {}}
     fit = _Fit(residuals, cost, limits, unknowns, settings)
-    if is_inside() and jac == "exact":
+    if is_inside() and not is_sparse:
         inside = fit.inside()
         if inside is not None:
-            inside.x = unknowns.tree(inside.x)
-            return inside
-    result, point = fit.found(jac == "sparse")
-    result.x = unknowns.tree(point.answer())
-    return result
+            return with_history(inside, inside.x)
+    result, point = fit.found(is_sparse)
+    return with_history(result, point.answer())
 
 
 class _Fit(NamedTuple):
@@ -294,7 +312,7 @@ def _optimality(gradient: Tensor, point: Found) -> Tensor:
     return ad.where(point.active_mask() != 0, 0.0, gradient).abs().max()
 
 
-def _as_pairs(bounds: Any) -> Any:
+def as_ends(bounds: Any) -> Any:
     """SciPy's form here is a pair of all lows and all highs."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         return bounds

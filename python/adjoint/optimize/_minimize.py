@@ -100,8 +100,9 @@ def minimize(
     Returns
     -------
     OptimizeResult
-        ``x``, ``fun``, ``jac``, ``success``, ``message``, ``nit``, ``nfev``, ``njev``, ``active``:
-        the numbers of the elements of x that are at a bound.
+        ``x``, ``fun`` (both differentiable), ``jac``, ``success``, ``message``, ``nit``,
+        ``nfev``, ``njev``, ``active``: the numbers of the elements of x that are at a bound. What
+        else SciPy's method tells (``hess_inv``, ``nhev``, ``multipliers``, ...) is there as it is.
 
     Raises
     ------
@@ -150,7 +151,10 @@ def minimize(
             return inside
     result, found = minimum_of(_Run(problem, callback), method, tol, options, how)
     result.active = found.active()
-    result.x = unknowns.tree(found.answer())
+    x = found.answer()
+    result.x = unknowns.tree(x)
+    if not is_unseen:
+        result.fun = objective(x)  # with the history of the answer, and of what fun reads
     return result
 
 
@@ -239,14 +243,15 @@ def minimum_inside(
         run = _Run(here, None, (value, gradient, along))
         result, found = minimum_of(run, method, tol, options, None, known)
         counts = ad.tensor([result.nit, result.nfev, result.njev])
-        return [found.z, result.fun, result.jac, counts, *found.held]
+        return [found.z, result.jac, counts, *found.held]
 
-    z, value, gradient, counts, *masks = place.solved(solve, start, *(limits or ()))
+    z, gradient, counts, *masks = place.solved(solve, start, *(limits or ()))
     nit, nfev, njev = counts.unbind()
     low, high, *_ = masks
+    x = of_minimum.answer_with(z, Held(*masks))
     return OptimizeResult(
-        x=of_minimum.answer_with(z, Held(*masks)),
-        fun=value,
+        x=x,
+        fun=objective(x),
         jac=gradient,
         success=True,
         status=0,
@@ -369,6 +374,8 @@ class _Run:
                 nfev=int(found.get("nfev", 0)),
                 njev=int(found.get("njev", 0)),
             )
+            if not (in_units or arrays.shape):  # else it is in other units than x
+                result.update({k: v for k, v in found.items() if k not in result})
         # SciPy says "precision loss" where it is at the minimum to rounding, and where it is lost:
         # the conditions will tell.
         if kind in ("bfgs", "cg") and found.status == 2:

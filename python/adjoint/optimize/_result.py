@@ -11,7 +11,9 @@ class OptimizeResult(dict[str, Any]):
     """The answer of a solver, with SciPy's names, as attributes or by key.
 
     ``x`` is the answer: a tensor, or a composite like the ``x0`` that was given; it is
-    differentiable. The other fields are numbers, texts and tensors without history.
+    differentiable, and so are the values at the answer: ``fun`` of `minimize`, `minimize_scalar`,
+    `least_squares` and `lsq_linear`, and ``cost``. The other fields are numbers, texts and tensors
+    without history.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -67,7 +67,8 @@ def root(
     Returns
     -------
     OptimizeResult
-        ``x``, ``success``, ``message``, ``fun``, ``nit``, ``nfev``, ``njev``.
+        ``x``, ``success``, ``status``, ``message``, ``method``, ``fun``, ``nit``, ``nfev``,
+        ``njev``.
 
     Raises
     ------
@@ -100,6 +101,7 @@ def root(
     else:
         result = solver.by_name(unknowns.start, method)
     result.x = unknowns.tree(answer(residual, result.x, linear))
+    result.method = method
     return result
 
 

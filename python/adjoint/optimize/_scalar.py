@@ -58,7 +58,7 @@ def root_scalar(
     bracket
         Two numbers where ``f`` has different signs.
     fprime, fprime2
-        Not needed: derivatives are exact.
+        Not needed: derivatives are exact. True says that ``f`` gives them after its value.
     x0, x1
         Where to begin without a bracket.
 
@@ -89,6 +89,13 @@ def root_scalar(
         )
     refuse_structures("root_scalar", bracket if by_bracket else x0)
     unknowns = Unknowns(_float(bracket[0] if by_bracket else x0), "root_scalar")
+    if fprime is True or fprime2 is True:  # f gives them as well
+        with_slopes = f
+
+        def f(x: Any, *rest: Any) -> Any:
+            found = with_slopes(x, *rest)
+            return found[0] if isinstance(found, (tuple, list)) else found
+
     residual = unknowns.function(f, as_arguments(args), "the value of f")
     if by_bracket:
         end = Unknowns(_float(bracket[1]), "root_scalar").start
@@ -237,7 +244,7 @@ def minimize_scalar(
             return inside
     found, counts = _minimum(objective, limits, unknowns, settings)
     x = found.answer()
-    return _minimum_result(unknowns.tree(x), objective(x).detach(), *counts)
+    return _minimum_result(unknowns.tree(x), objective(x), *counts)
 
 
 def _minimum_result(x: Any, value: Tensor, nit: Any, nfev: Any) -> OptimizeResult:
@@ -342,4 +349,4 @@ def _minimum_inside(
     x, low, high, counts = place.solved(solve, start, *(limits or ()))
     none = constraints_of((), unknowns)
     x = Conditions(objective, limits, none, start).answer_at(x, low, high)
-    return _minimum_result(unknowns.tree(x), objective(x).detach(), *counts.unbind())
+    return _minimum_result(unknowns.tree(x), objective(x), *counts.unbind())

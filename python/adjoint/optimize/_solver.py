@@ -328,7 +328,7 @@ def _result(
     return OptimizeResult(
         x=x,
         success=good,
-        status=0 if good else 1,
+        status=1 if good else 0,  # as in SciPy's root
         message=message,
         fun=r.detach(),
         nit=steps,

@@ -108,9 +108,9 @@ def _extended(rows: Tensor, half: int, mode: str, cval: float) -> Tensor:
     return rows[..., ad.tensor(places.tolist())]
 
 
-def detrend(x: Any, axis: int = -1, type: str = "linear") -> Tensor:
+def detrend(data: Any, axis: int = -1, type: str = "linear") -> Tensor:
     """A signal without its mean (``"constant"``) or without the line through it (``"linear"``)."""
-    x = as_float(x, "detrend")
+    x = as_float(data, "detrend")
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError(f"detrend(): type is 'linear' or 'constant', got {type!r}")
     rows: Tensor = x.movedim(axis, -1)

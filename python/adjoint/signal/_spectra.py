@@ -73,7 +73,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Tensor:
     return made.movedim(-1, axis)
 
 
-def resample(x: Any, num: int, axis: int = 0) -> Tensor:
+def resample(x: Any, num: int, *, axis: int = 0) -> Tensor:
     """A periodic signal at ``num`` samples in place of those it has, by its Fourier series."""
     x = as_float(x, "resample")
     rows = x.movedim(axis, -1)
@@ -143,6 +143,7 @@ def stft(
     nperseg: int | None = 256,
     noverlap: int | None = None,
     nfft: int | None = None,
+    *,
     boundary: str | None = "zeros",
     padded: bool = True,
     axis: int = -1,
@@ -180,6 +181,7 @@ def istft(
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
+    *,
     boundary: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """The signal of a short-time Fourier transform; undoes `stft`.
@@ -225,6 +227,7 @@ def welch(
     noverlap: int | None = None,
     nfft: int | None = None,
     detrend: str | bool = "constant",
+    *,
     scaling: str = "density",
     axis: int = -1,
 ) -> tuple[Tensor, Tensor]:
@@ -263,9 +266,10 @@ def periodogram(
     window: Any = "boxcar",
     nfft: int | None = None,
     detrend: str | bool = "constant",
+    *,
     scaling: str = "density",
     axis: int = -1,
 ) -> tuple[Tensor, Tensor]:
     """The power spectrum of a signal as a whole, one-sided; see `welch`."""
     n = as_float(x, "periodogram").shape[axis]
-    return welch(x, fs, window, n, 0, max(nfft or n, n), detrend, scaling, axis)
+    return welch(x, fs, window, n, 0, max(nfft or n, n), detrend, scaling=scaling, axis=axis)

@@ -114,3 +114,50 @@ def test_modules_of_the_user_are_content(tmp_path, monkeypatch):
 
     assert [value(2, 10), value(2, 10), value(3, 10), value(3, 200)] == [12, 12, 13, 203]
     assert len(CALLS) == 3
+
+
+SCALE = 2.0
+
+
+def scaled(x):
+    return x * SCALE
+
+
+def test_what_changes_between_calls_is_content(tmp_path, monkeypatch):
+    f = ad.external(scaled, cache=tmp_path)
+    assert f(float64(1.0)).item() == 2
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 5.0)
+    assert f(float64(1.0)).item() == 5
+    monkeypatch.undo()
+    assert f(float64(1.0)).item() == 2
+
+    weights = np.array([1.0, 2.0])
+    g = ad.external(lambda x: x * weights.sum(), cache=tmp_path)
+    assert g(float64(1.0)).item() == 3
+    weights[0] = 10
+    assert g(float64(1.0)).item() == 12
+
+
+class Counted:
+    def __init__(self):
+        self.count, self.factor = 0, 2.0
+
+    def __call__(self, x):
+        self.count += 1
+        return self.factor * x
+
+
+def test_what_a_function_changes_itself_is_not(tmp_path):
+    counts = {"calls": 0}
+
+    def counted(x):
+        counts["calls"] += 1
+        return 2 * x
+
+    function = Counted()
+    for f in (ad.external(function, cache=tmp_path), ad.external(counted, cache=tmp_path)):
+        for value in (1.0, 2.0, 1.0, 2.0):
+            assert f(float64(value)).item() == 2 * value
+    assert (function.count, counts["calls"]) == (2, 2)
+    function.factor = 3.0
+    assert ad.external(function, cache=tmp_path)(float64(1.0)).item() == 3

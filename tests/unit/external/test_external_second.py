@@ -104,3 +104,42 @@ def test_smooth_functions_are_not_warned_of():
         for seed in range(5):
             x = np.random.default_rng(seed).normal(size=6)
             hessian(ad.external(lambda v: np.sin(v).sum() * np.cos(v)), x)
+
+
+SPLIT = {  # each output follows its own element closely; the others change over long distances
+    "cube": lambda m, v: v**3 * m.sin(v).sum(),
+    "power and line": lambda m, v: v**4 * v.sum() + v,
+    "quotient": lambda m, v: v**3 / (1 + (v * v).sum()),
+    "logarithm": lambda m, v: m.log(m.abs(v)) + m.sin(v).sum() * m.cumsum(v, 0),
+    "bell": lambda m, v: m.exp(-v * v) * m.cumsum(v**3, 0),
+}
+
+
+@pytest.mark.parametrize("function", SPLIT.values(), ids=SPLIT)
+def test_an_output_that_follows_an_element_closely_leaves_the_others_their_steps(function):
+    f = ad.external(lambda v: function(np, v))
+    weights = ad.linspace(1, 2, 8, dtype=ad.float64)
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        v = random.normal(size=8)
+        v[seed] = 10.0 ** (-seed - 1) * random.choice([-1, 1])
+        x, d = float64(v), float64(random.normal(size=8))
+        most = f.cost(x).second_most
+        wanted = ad.func.hessian(lambda z: (function(ad, z) * weights).sum())(x)
+        slope = ad.func.grad(lambda z: (f(z) * weights).sum())
+        found = ad.func.hessian(lambda z: (f(z) * weights).sum())(x)
+        assert relative(found.numpy(), wanted.numpy()) < 2e-5
+        before = f.evaluator.count
+        product = ad.func.jvp(slope, (x,), (d,))[1]
+        assert f.evaluator.count - before <= most
+        assert relative(product.numpy(), (wanted @ d).numpy()) < 2e-5
+
+
+def test_long_steps_that_leave_the_domain_together_are_shortened():
+    for seed in range(10):
+        v = 10.0 ** np.random.default_rng(seed).uniform(-8, 2, size=8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of first derivatives beside tiny elements
+            found = hessian(ad.external(lambda v: np.log(v) * v.sum()), v)
+        wanted = 1 / v[:, None] + 1 / v - np.diag(v.sum() / v**2)
+        assert relative(found, wanted) < 1e-5

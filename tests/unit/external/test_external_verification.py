@@ -152,3 +152,37 @@ def test_a_claim_holds_where_the_function_is_flat(options, power):
     x = ad.zeros(4, dtype=ad.float64, requires_grad=True)
     ad.external(lambda v: v**power, **options, **claim)(x).sum().backward()
     assert float(x.grad.abs().max()) < 1e-7
+
+
+def _one_over(x):
+    with np.errstate(divide="ignore"):
+        return 1 / x
+
+
+def _sinc(x):
+    with np.errstate(invalid="ignore"):
+        return np.sin(x) / x
+
+
+@pytest.mark.parametrize("function", [_one_over, _sinc])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"derivative": "forward"},
+        {"derivative": "richardson"},
+        {"derivative": "spsa"},
+        {"elementwise": True},
+        {"sparsity": np.eye(2)},
+    ],
+    ids=str,
+)
+def test_what_has_no_value_has_no_derivative(function, how):
+    f = ad.external(function, **how)
+    x = ad.tensor([0.0, 1.0], dtype=ad.float64, requires_grad=True)
+    (slope,) = ad.autograd.grad(f(x)[0], x)  # the values on both sides are numbers
+    assert slope[0].isnan()
+    (other,) = ad.autograd.grad(f(x)[1], x)  # outputs that are not used do not matter
+    assert other.isfinite().all()
+    tangent = ad.func.jvp(f, (x.detach(),), (ad.ones(2, dtype=ad.float64),))[1]
+    assert tangent.isnan().tolist()[0]

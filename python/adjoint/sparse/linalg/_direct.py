@@ -52,6 +52,8 @@ def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = T
     >>> d.grad  # of 1 / d
     tensor([-0.2500, -0.0625], dtype=torch.float64)
     """
+    if hasattr(b, "tocoo"):  # SciPy's
+        b = as_sparse_matrix(b, "spsolve")
     return splu(A).solve(b)
 
 

@@ -49,6 +49,7 @@ def eigsh(
     maxiter: int | None = None,
     tol: float = 0,
     return_eigenvectors: bool = True,
+    *,
     mode: str = "normal",
 ) -> Any:
     """A few eigenvalues of a Hermitian matrix, and eigenvectors: ``A v = λ M v``; differentiable.
