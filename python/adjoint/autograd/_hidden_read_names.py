@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjoint._core import Tensor
@@ -24,7 +24,10 @@ _COUNT = 1000  # things looked at, so that a large object costs little
 
 
 def describe(
-    roots: list[tuple[str, Any]], forward: Any, tensors: list[Tensor | None], name: str = "forward"
+    roots: list[tuple[str, Any]],
+    forward: Any,
+    tensors: Sequence[Tensor | None],
+    name: str = "forward",
 ) -> list[str]:
     """Each tensor as a message says it: ``net.0.weight (argument 'net', float32 [3, 2])``.
 

@@ -80,8 +80,8 @@ def _copied(thing: Any, given: dict[int, Tensor], done: dict[int, Any]) -> Any:
     if type(thing) in (list, tuple, set):
         return type(thing)(_copied(value, given, done) for value in thing)
     if isinstance(thing, dict):
-        copy = thing.copy()
+        items = thing.copy()
         for key, value in thing.items():
-            copy[key] = _copied(value, given, done)
-        return copy
+            items[key] = _copied(value, given, done)
+        return items
     return thing
