@@ -342,8 +342,9 @@ def observed(graph: Graph) -> list[Step]:
             f"{described(freed.freed_by)}\n  fix: show it before backward(), or after "
             "backward(retain_graph=True)"
         )
-    outputs = tuple((n.node, 0) for n in graph.outputs)
-    grads = tuple(_core.ones(n.shape, dtype=n.dtype) for n in graph.outputs)
+    outputs = tuple((n.node, slot) for n, slot in graph._ends)
+    made = [n.outputs[slot] for n, slot in graph._ends]
+    grads = tuple(_core.ones(shape, dtype=dtype) for shape, dtype in made)
     leaves = tuple((n.node, 0) for n in graph.leaves)
     native = _core._Pass(outputs, grads, True, False, leaves, False)
     stepper = Stepper(graph, native, outputs, leaves, True)
