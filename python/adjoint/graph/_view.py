@@ -314,6 +314,8 @@ class Graph:
         where
             A function of a `GraphNode`.
         """
+        if not (op is None or isinstance(op, str)):
+            raise TypeError(f"expected the name of an op, such as 'mul', got {op!r}")
         kept = [
             n
             for n in self.nodes

@@ -98,6 +98,24 @@ def test_breaks_where_a_gradient_is_zero_or_large() -> None:
     assert ad.step((x * 1e6).sum()).break_on(where=lambda s: s.node.op == "sum").run().number == 1
     with pytest.raises(ValueError, match="norm must be a number from 0 on"):
         ad.step(x.sum()).break_on(norm=math.nan)
+    with pytest.raises(ValueError, match="norm must be a number from 0 on, got 'much'"):
+        ad.step(x.sum()).break_on(norm="much")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="where must be a function of a step, got 3"):
+        ad.step(x.sum()).break_on(where=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the name of an op, such as 'mul', got 3"):
+        ad.step(x.sum()).run_to(op=3)  # type: ignore[arg-type]
+
+
+def test_a_condition_that_raises_leaves_the_step_in_the_history() -> None:
+    x, y = small()
+    s = ad.step(y).break_on(where=lambda step: 1 / 0 > 1)
+    with pytest.raises(ZeroDivisionError):
+        s.run()
+    assert [step.number for step in s.history] == [1]
+    s.break_on(where=lambda step: False).run()
+    assert s.done
+    assert [step.number for step in s.history] == list(range(1, len(s.graph) + 1))
+    assert x.grad is not None
 
 
 def test_breaks_where_a_hook_or_a_sum_spoils_a_gradient() -> None:
@@ -330,6 +348,19 @@ def test_the_prompt_steps() -> None:
     assert "invalid literal" in text
     assert "run to a line" in text
     assert not s.history
+
+
+def test_the_prompt_does_not_hide_the_error_of_a_hook() -> None:
+    from rich.console import Console
+
+    from adjoint.graph.stepping._terminal import interact
+
+    x, y = small()
+    x.register_hook(lambda grad: int("a hook's"))
+    console = Console(file=io.StringIO(), width=100)
+    console.input = lambda *_, **__: "r"  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="a hook's"):
+        interact(ad.step(y), console)
 
 
 def test_what_looks_like_markup_is_shown() -> None:

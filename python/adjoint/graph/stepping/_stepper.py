@@ -273,10 +273,10 @@ class Stepper:
             0 if self._keep or ended else self._memory.release(upcoming),
             seconds,
         )
-        step = self._breaks.judged(step)
-        self.history.append(step)
+        self.history.append(step)  # it has run, even if a condition of the user's raises
         self.position = len(self.history)
-        return step
+        self.history[-1] = self._breaks.judged(step)
+        return self.history[-1]
 
     def _delivered(self, node: GraphNode, sent: GradientTensors) -> tuple[Delivery, ...]:
         found = []

@@ -142,9 +142,12 @@ def interact(stepper: Stepper, console: Console | None = None) -> None:
             return
         if words[:1] == ["q"]:
             return
+        over = stepper.done
         try:
             shown = _obey(stepper, words or ["n"], screen)
         except (ValueError, TypeError) as error:
+            if stepper.done and not over:  # a hook's, which has ended the pass
+                raise
             screen.print(str(error), style="red", markup=False)
             continue
         if shown:
