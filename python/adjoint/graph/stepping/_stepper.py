@@ -224,6 +224,11 @@ class Stepper:
 
         return plain_stepper(self)
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(str(self))
+
     def interact(self) -> None:
         """Step from a prompt in the terminal: ``n``, ``b``, ``r``, ``l 41``; ``h`` lists them."""
         from ._terminal import interact
