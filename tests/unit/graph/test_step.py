@@ -386,3 +386,13 @@ def test_long_lines_leave_room_for_numbers() -> None:
     s.next()
     assert "[1]  norm 1" in str(s)
     assert "…" in str(s)
+
+
+def test_text_is_text_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rich would write into the cell."""
+    _, y = small()
+    s = ad.step(y)
+    step, before = s.next(), str(s)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(s) == before
+    assert str(step).startswith("step 1")

@@ -35,7 +35,13 @@ def plain_stepper(stepper: Stepper) -> str:
 def _text(*parts: Any) -> str:
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
+    console = Console(
+        file=io.StringIO(),
+        width=_WIDTH,
+        color_system=None,
+        legacy_windows=False,
+        force_jupyter=False,  # which would write into the cell, and nothing into the file
+    )
     for part in parts[::-1] if isinstance(parts[-1], str) else parts:
         console.print(part, highlight=False, markup=False, soft_wrap=False)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
