@@ -300,6 +300,24 @@ def test_the_pass_of_a_program_is_its_own(tmp_path: Path) -> None:
     assert run("--pass", "0", "train.py", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.parametrize("command", [["graph", "-o"], ["profile", "--html"]])
+def test_a_page_that_cannot_be_written_is_told_before_the_program_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    from adjoint.cli import main
+
+    script = tmp_path / "says.py"
+    script.write_text("print('it ran')\n")
+    for page, why in (
+        (tmp_path / "no" / "page.html", "there is no folder"),
+        (tmp_path, "a folder"),
+    ):
+        assert main([*command, str(page), str(script)]) == 2
+        said = capsys.readouterr()
+        assert why in said.err
+        assert said.out == ""
+
+
 def irregular(steps: int) -> Any:
     """A graph whose ops were thrown by a die."""
     draw = random.Random(0)
