@@ -274,3 +274,31 @@ def test_the_flame_page_opens_a_box_and_has_both_directions(
     page.click("#flame .box.backward >> nth=0")
     assert page.evaluate("() => adjointPage.chosen.title") == "backward"
     assert "By operation" in page.inner_text("body").replace("BY OPERATION", "By operation")
+
+
+def test_a_narrow_page_has_everything_within_its_width(tmp_path: Path, visit: Visit) -> None:
+    x = ad.ones(30, requires_grad=True)
+    path = ad.graph((x.exp() * x).sum()).save(tmp_path / "graph.html", backward=True)
+    page = visit(Path(path))
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.keyboard.press(".")
+    right = "(all) => Math.max(...all.map((e) => e.getBoundingClientRect().right))"
+    assert page.locator("button, input, canvas, aside div").evaluate_all(right) <= 400
+
+
+def test_a_page_that_opens_later_begins_with_its_output(tmp_path: Path, visit: Visit) -> None:
+    """As in a cell of a notebook, where it stands in a part that is closed."""
+    x = ad.ones(3, requires_grad=True)
+    path = tmp_path / "cell.html"
+    cell = ad.graph(x.exp().sum())._repr_html_()
+    path.write_text(f"<link rel=icon href='data:,'>{cell}<script>adjointPage = 1</script>")
+    page = visit(path)
+    page.click("text=as a page")
+    frame = page.frame_locator("iframe").locator("canvas")
+    frame.wait_for()
+    page.wait_for_timeout(300)
+    seen = frame.evaluate(
+        "(canvas) => { const { adjointPage: p } = canvas.ownerDocument.defaultView;"
+        " return p.scene.items.every((item) => p.camera.shows(item)); }"
+    )
+    assert seen

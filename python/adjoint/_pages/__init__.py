@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -42,11 +43,8 @@ def page(title: str, data: Any, scripts: Sequence[str], styles: Sequence[str] = 
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "script": "\n".join(_asset(name) for name in (*SHELL, *scripts)),
     }
-    text = _asset("shell.html")
-    for name, value in parts.items():
-        before, _, after = text.partition(f"@{name}@")
-        text = before + value + after
-    return text
+    # At once: a title or a line of the program may hold such a word itself.
+    return re.sub(r"@(title|style|data|script)@", lambda m: parts[m[1]], _asset("shell.html"))
 
 
 @cache
@@ -57,7 +55,8 @@ def _asset(name: str) -> str:
 def write(text: str, path: str | os.PathLike[str]) -> str:
     """Write a page; returns the path."""
     name = os.fspath(path)
-    with open(name, "w", encoding="utf-8") as file:
+    # Names may hold halves of characters (surrogates), which no file can: they become "?".
+    with open(name, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
     return name
 

@@ -82,6 +82,8 @@ class Details {
           parts: "one operation on a composite",
           composite: "a composite: its leaves",
           step: "one of many",
+          gathered:
+            "too many nodes that do not repeat: each that is shown stands for all of its op, shape and line",
         }[box.kind],
       ),
       make("div", { class: "actions" }, ...actions),

@@ -22,7 +22,6 @@ class GraphPage {
     this.details.showNothing();
     this.player?.tell();
     this.resize();
-    this.seeAll(0.8);
   }
 
   /** Boxes start open, those of a level all or none, as long as the page stays easy to take in; loops, if there
@@ -141,6 +140,11 @@ class GraphPage {
     const { clientWidth, clientHeight } = this.canvas.parentElement;
     this.canvas.width = Math.round(clientWidth * ratio);
     this.canvas.height = Math.round(clientHeight * ratio);
+    // A page in a part of a notebook that is not open has no size until it is opened.
+    if (!this.wasSeen && clientWidth && clientHeight) {
+      this.wasSeen = true;
+      this.seeAll(0.8);
+    }
     this.redraw();
   }
   /** Soon; `changed` if more than the camera moved. */

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.cli import run
+from adjoint.cli._output import refused
 
 
 def add_to(subparsers: Any) -> None:
@@ -40,6 +41,8 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the program; 1 if it has no such pass, else its own status."""
     if arguments.number < 1:
         print(f"adjoint graph: --pass counts from 1, got {arguments.number}", file=sys.stderr)
+        return 2
+    if refused(arguments.output, "graph"):
         return 2
     from adjoint.graph import modules
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from adjoint.cli import run
+from adjoint.cli._output import refused
 
 
 def add_to(subparsers: Any) -> None:
@@ -24,7 +25,9 @@ def add_to(subparsers: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the program; the status is its own."""
+    """Run the program; the status is its own, or 2 if the page cannot be written."""
+    if refused(arguments.html, "profile"):
+        return 2
     from rich.console import Console
 
     import adjoint

@@ -58,6 +58,15 @@ class CompileError(RuntimeError):
     """
 
 
+class Programs(list[Recorded]):
+    """The programs of a compiled function; a notebook shows a listing of each."""
+
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import programs_html
+
+        return programs_html(self)
+
+
 class Compiled(_core._CompiledCall):
     """What `compile` makes of a function: called like it, and giving the same.
 
@@ -327,9 +336,9 @@ class Compiled(_core._CompiledCall):
         save(self, path)
 
     @property
-    def programs(self) -> list[Recorded]:
+    def programs(self) -> Programs:
         """The recordings there are."""
-        return [one for kind in self._kinds.values() for one in kind if not one.is_lost()]
+        return Programs(one for kind in self._kinds.values() for one in kind if not one.is_lost())
 
     def was_refused(self) -> bool:
         """Whether some calls run eagerly."""

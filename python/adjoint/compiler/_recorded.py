@@ -170,6 +170,16 @@ class Recorded:
         """What it computes, an instruction per line; long programs are cut short."""
         return listing(self.program, self.backward)
 
+    def __repr__(self) -> str:
+        """How long its passes are."""
+        passes = (line for line in str(self).split("\n") if not line.startswith(" "))
+        return f"<program, {'; '.join(passes)}>"
+
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import program_html
+
+        return program_html(self)
+
     def mismatch(self, tensors: list[Tensor]) -> str | None:
         """Why not."""
         why: str | None = self.program.mismatch(tensors)

@@ -8,7 +8,7 @@ itself is in ``src/graph``; PyTorch's functions on it are in ``adjoint.autograd.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -49,7 +49,7 @@ def graph(
     Parameters
     ----------
     outputs
-        A tensor, a ``grad_fn``, or several of them.
+        A tensor, a ``grad_fn``, or several of them: a list, or any composite.
     names
         Names for tensors, used for leaves and outputs. Tensors in variables of the calling function
         or its module have the name of the variable, parameters their path in the model.
@@ -79,20 +79,28 @@ def graph(
 
 
 def _graph(outputs: Any, names: Mapping[str, Tensor] | None, frame: FrameType) -> Graph:
-    one = isinstance(outputs, (Tensor, Node)) or not hasattr(outputs, "__iter__")
-    items = [outputs] if one else list(outputs)
+    items = _items(outputs)
     if not items:
         raise ValueError("graph(): no outputs were given")
-    nodes = [_start(item, i) for i, item in enumerate(items)]
+    ends = [_start(item, i) for i, item in enumerate(items)]
     labels = tensor_names(frame, names)
     title = ", ".join(_title(item, labels) for item in items[:3])
     title += f" and {len(items) - 3} more" if len(items) > 3 else ""
-    return _build(nodes, labels, f"graph of {title}")
+    return _build(ends, labels, f"graph of {title}")
 
 
-def _start(item: Tensor | Node, i: int) -> Node:
+def _items(outputs: Any) -> list[Any]:
+    if isinstance(outputs, (Tensor, Node)):
+        return [outputs]
+    from adjoint._tree import flatten
+
+    leaves, _ = flatten(list(outputs) if isinstance(outputs, Iterator) else outputs)
+    return list(leaves)
+
+
+def _start(item: Tensor | Node, i: int) -> tuple[Node, int]:
     if isinstance(item, Node):
-        return item
+        return item, 0
     if not isinstance(item, Tensor):
         raise TypeError(f"graph(): expected a Tensor or a node, got {type(item).__name__}")
     if not item.requires_grad:
@@ -101,8 +109,8 @@ def _start(item: Tensor | Node, i: int) -> Node:
             f"{item.dtype}): it does not require grad. explain_grad(y, x) says where the history "
             "was lost."
         )
-    node: Node = _core._gradient_edge(item)[0]
-    return node
+    node, slot = _core._gradient_edge(item)
+    return node, slot
 
 
 def _title(item: Tensor | Node, names: Mapping[int, str]) -> str:

@@ -182,7 +182,7 @@ class _Case:
         return Explanation("hidden", head + reads[0])
 
     def unused(self, target: Node, others: list[Break]) -> Explanation:
-        whole = build([_core._gradient_edge(self.loss)[0]], self.labels, "")
+        whole = build([_core._gradient_edge(self.loss)], self.labels, "")
         name = self.x_name
         lines = [f"{self.loss_name} has no gradient with respect to {name}: no path leads there."]
         left = _left_for_numpy(target)
@@ -225,7 +225,7 @@ class _Case:
 
     # --- a way leads there
     def connected(self, target: Node) -> Explanation:
-        whole = build([_core._gradient_edge(self.loss)[0]], self.labels, "")
+        whole = build([_core._gradient_edge(self.loss)], self.labels, "")
         between = whole.between(self.loss, self.x)
         between._title = f"between {self.loss_name} and {self.x_name}"
         freed = [n for n in between if n.freed]

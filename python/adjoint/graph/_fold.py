@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ._layout import Row, Spine
 from ._view import GraphNode
 
@@ -150,6 +152,26 @@ def repetition(
         if period * (count - 1) >= 2:
             return period, count
     return 0, 0
+
+
+def possible_starts(ids: list[int], following: list[int], longest: int) -> list[int]:
+    """Where `repetition` may find one: a look at a few places rules out most others."""
+    n = len(ids)
+    numbers, after = np.array(ids), np.array(following)
+    at = np.arange(n)
+    behind, found = at, np.zeros(n, dtype=bool)
+    for _ in range(_CANDIDATES):
+        behind = after[behind]
+        period = behind - at
+        fits = (behind + period <= n) & (period <= longest)
+        at, behind, period = at[fits], behind[fits], period[fits]
+        if not at.size:
+            break
+        alike = numbers[behind - 1] == numbers[behind + period - 1]
+        alike &= numbers[at + period // 2] == numbers[behind + period // 2]
+        found[at[alike]] = True
+    starts: list[int] = found.nonzero()[0].tolist()
+    return starts
 
 
 def _extra_leaves(model: list[Item], last: list[Item]) -> list[GraphNode]:

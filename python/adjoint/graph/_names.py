@@ -28,6 +28,11 @@ def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) ->
     """
     found = Names()
     if names is not None:
+        if not isinstance(names, Mapping):
+            raise TypeError(
+                f"names: expected a dict from names to tensors, got {type(names).__name__}; "
+                "several outputs are given as a list"
+            )
         for name, value in names.items():
             if not isinstance(value, Tensor):
                 raise TypeError(

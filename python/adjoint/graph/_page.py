@@ -1,14 +1,15 @@
 """The page of a graph: what it shows, as data. The scripts are in ``_pages``.
 
 Up to `_ALL` nodes a page holds every one; above, the nodes of a loop's newest step stand for those
-of all steps, with the sums of what they keep.
+of all steps, with the sums of what they keep. Where too many are left even so, since nothing much
+repeats, the newest node of an op, shape, line and module stands for all such nodes.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core, _pages
@@ -62,11 +63,13 @@ class _Data:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.content, self.tags = boxes(graph)
+        self.calls = Calls(graph)
         self.stands_for = self._representatives()  # number -> that of the node shown for it
+        if len(graph) - len(self.stands_for) > _ALL:
+            self._gather()
         whole = len(graph) <= _ALL
         self.shown = [n for n in graph.nodes if whole or n.index not in self.stands_for]
         self.place = {n.index: at for at, n in enumerate(self.shown)}
-        self.calls = Calls(graph)
         self.kinds: dict[Any, int] = {}
         self.files: dict[str, int] = {}
         self.code: list[dict[str, Any]] = []
@@ -108,6 +111,26 @@ class _Data:
                 shown = found[shown]
             found[index] = shown
         return found
+
+    def _gather(self) -> None:
+        """One node for all of its kind; without shapes, if they alone are too many."""
+        graph, path_of = self.graph, self.calls.path_of
+        keys: tuple[Callable[[GraphNode], Hashable], ...] = (
+            lambda n: (n._kind, n.label, path_of(n)),
+            lambda n: (n.op, n.source, path_of(n)),
+        )
+        for key in keys:
+            newest: dict[Hashable, GraphNode] = {}
+            for n in graph.nodes:
+                newest.setdefault(key(n), n)
+            if len(newest) <= _ALL:
+                break
+        self.stands_for = {
+            n.index: shown.index for n in graph.nodes if (shown := newest[key(n)]) is not n
+        }
+        ops = [n for n in newest.values() if not n.is_leaf]
+        leaves = [n for n in newest.values() if n.is_leaf]
+        self.content, self.tags = [Box("gathered", "alike by line", [*ops]), *leaves], {}
 
     def _at(self, node: GraphNode) -> int:
         """Where a node, or the one that stands for it, is in the tables."""

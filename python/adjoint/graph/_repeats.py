@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import sub
 
-from ._fold import next_equal, repetition
+from ._fold import next_equal, possible_starts, repetition
 from ._view import GraphNode
 
 _PASSES = 100  # enough for steps of a million nodes, and loops in loops
@@ -90,25 +90,31 @@ class _Repeats:
         new_items: list[Item] = []
         new_exact: list[int] = []
         new_alike: list[int] = []
-        i = 0
-        while i < len(items):
+        done = 0
+
+        def copy(end: int) -> None:
+            new_items.extend(items[done:end])
+            new_exact.extend(exact[done:end])
+            new_alike.extend(alike[done:end])
+
+        for i in possible_starts(exact, following, longest):
+            if i < done:
+                continue
             period, count = repetition(i, exact, following, longest)
             end = i + period * count
             if period and alike[i : i + period] == alike[end : end + period]:
                 count += 1  # the loop's first step, which starts from something else
                 end += period
             if count <= few:
-                new_items.append(items[i])
-                new_exact.append(exact[i])
-                new_alike.append(alike[i])
-                i += 1
                 continue
+            copy(i)
             part = slice(i, i + period)
             steps = _steps(items[i:end], period)
             new_items.append(Repeat(count, items[part], steps))
             new_exact.append(self._number(("exact", count, *exact[part])))
             new_alike.append(self._number(("alike", count, *alike[part])))
-            i = end
+            done = end
+        copy(len(items))
         return new_items, new_exact, new_alike
 
 

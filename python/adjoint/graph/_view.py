@@ -205,8 +205,10 @@ class Graph:
         title: str,
         whole: Sequence[GraphNode] = (),
         modules: Mapping[str, Owner] | None = None,
+        ends: Sequence[tuple[GraphNode, int]] = (),
     ) -> None:
         self.nodes = nodes
+        self._ends = ends  # where a backward pass begins: nodes, and which of their outputs
         self._whole = whole or nodes  # what this is a part of: nodes hold their parents weakly
         self.outputs = outputs
         self._title = title
@@ -312,6 +314,8 @@ class Graph:
         where
             A function of a `GraphNode`.
         """
+        if not (op is None or isinstance(op, str)):
+            raise TypeError(f"expected the name of an op, such as 'mul', got {op!r}")
         kept = [
             n
             for n in self.nodes
@@ -449,13 +453,14 @@ def _node_of(place: Tensor | Node) -> Node | None:
     raise TypeError(f"expected a Tensor or a node of the graph, got {type(place).__name__}")
 
 
-def build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
-    """Walk from ``outputs`` to the leaves, without recursion."""
+def build(ends: list[tuple[Node, int]], labels: Mapping[int, str], title: str) -> Graph:
+    """Walk from nodes (and which of their outputs is meant) to the leaves, without recursion."""
     with no_collection():
-        return _build(outputs, labels, title)
+        return _build(ends, labels, title)
 
 
-def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
+def _build(ends: list[tuple[Node, int]], labels: Mapping[int, str], title: str) -> Graph:
+    outputs = [node for node, _ in ends]
     found, facts, edges, kinds = _core._graph_facts(outputs)
     nodes = _Nodes(map(GraphNode, found, facts, range(len(found), 0, -1), kinds))
     users = _Users(nodes)
@@ -484,7 +489,8 @@ def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
     if isinstance(labels, Names) and labels.models:
         modules = owners(labels.models, (n.label for n in nodes if n.is_leaf))
     tops_in_order = list({id(n): tops[id(n)] for n in outputs}.values())
-    return Graph(nodes, tops_in_order, title, (), modules)
+    starts = dict.fromkeys((tops[id(node)], slot) for node, slot in ends)
+    return Graph(nodes, tops_in_order, title, (), modules, list(starts))
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from ._structures import structure_html as structure_html
 from ._tensors import tensor_html as tensor_html
 from ._texts import compiled_html as compiled_html
 from ._texts import graph_html as graph_html
+from ._texts import program_html as program_html
+from ._texts import programs_html as programs_html
 from ._texts import rich_html as rich_html
 from ._texts import text_html as text_html
 
@@ -21,6 +23,8 @@ __all__ = [
     "Shown",
     "compiled_html",
     "graph_html",
+    "program_html",
+    "programs_html",
     "rich_html",
     "show",
     "structure_html",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from adjoint.compiler._recorded import Recorded
     from adjoint.graph import Graph
 
 _IN_A_CELL = 2000  # nodes of a graph whose page is kept in the notebook, some 100 kB
@@ -39,12 +41,21 @@ def compiled_html(compiled: Any) -> str:
     count = f"{len(programs)} program" + ("" if len(programs) == 1 else "s")
     parts = [f"<div><code>{escape(name)}</code>, compiled: {count}</div>"]
     parts += [text_html(message) for message in compiled.reasons]
-    for number, program in enumerate(programs, 1):
-        lines = str(program).split("\n")
-        title = "; ".join(line for line in lines if not line.startswith(" "))
-        listing = text_html(str(program))
-        parts.append(f"<details><summary>{number}: {escape(title)}</summary>{listing}</details>")
-    return "".join(parts)
+    return "".join(parts) + programs_html(programs)
+
+
+def programs_html(programs: Sequence[Recorded]) -> str:
+    """A listing of each, which opens."""
+    if not programs:
+        return text_html("[]")
+    return "".join(program_html(program, f"{n}: ") for n, program in enumerate(programs, 1))
+
+
+def program_html(program: Recorded, number: str = "") -> str:
+    """The instructions of each pass, which open."""
+    lines = str(program).split("\n")
+    title = escape(number + "; ".join(line for line in lines if not line.startswith(" ")))
+    return f"<details><summary>{title}</summary>{text_html(str(program))}</details>"
 
 
 def graph_html(graph: Graph) -> str:

@@ -28,6 +28,8 @@ class GradientNorms:
     """
 
     def __init__(self, model: Module) -> None:
+        if not hasattr(model, "named_parameters"):
+            raise TypeError(f"plot.gradients(): expected a Module, got {type(model).__name__}")
         self.norms: dict[str, list[float]] = {}
         self._passes = 0
         self._in_pass = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -297,3 +298,86 @@ def test_the_pass_of_a_program_is_its_own(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "ran 3 backward passes, there is no pass 4" in done.stderr
     assert run("--pass", "0", "train.py", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("command", [["graph", "-o"], ["profile", "--html"]])
+def test_a_page_that_cannot_be_written_is_told_before_the_program_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    from adjoint.cli import main
+
+    script = tmp_path / "says.py"
+    script.write_text("print('it ran')\n")
+    for page, why in (
+        (tmp_path / "no" / "page.html", "there is no folder"),
+        (tmp_path, "a folder"),
+    ):
+        assert main([*command, str(page), str(script)]) == 2
+        said = capsys.readouterr()
+        assert why in said.err
+        assert said.out == ""
+
+
+def irregular(steps: int) -> Any:
+    """A graph whose ops were thrown by a die."""
+    draw = random.Random(0)
+    pool = [ad.ones(2, requires_grad=True)]
+    for _ in range(steps):
+        a, b = draw.choice(pool[-9:]), draw.choice(pool[-9:])
+        pool.append((a * b).sin() if draw.random() < 0.5 else (a + b).exp())
+    return pool[-1].sum()
+
+
+def test_a_large_graph_that_does_not_repeat_is_shown_by_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from adjoint.graph import _page
+
+    y = irregular(300)
+    whole = data_of(ad.graph(y).save(tmp_path / "whole.html"))
+    monkeypatch.setattr(_page, "_ALL", 20)
+    data = data_of(ad.graph(y).save(tmp_path / "lines.html", backward=True))
+    assert sorted(ops(data)) == sorted(["sum", "sin", "mul", "exp", "add", "leaf"])
+    assert sum(data["node"]["many"]) == len(whole["node"]["kind"])
+    assert sum(data["node"]["total"]) == sum(whole["node"]["total"])
+    (box,) = (part for part in data["tree"] if isinstance(part, dict))
+    assert box["kind"] == "gathered"
+    assert len(box["items"]) == 5
+
+
+def test_a_look_ahead_misses_no_repetition() -> None:
+    from adjoint.graph._fold import next_equal, possible_starts, repetition
+
+    draw = random.Random(0)
+    for _ in range(300):
+        ids = [draw.randrange(3) for _ in range(draw.randrange(40))]
+        following, longest = next_equal(ids), draw.randrange(1, 12)
+        found = [i for i in range(len(ids)) if repetition(i, ids, following, longest)[0]]
+        assert set(found) <= set(possible_starts(ids, following, longest))
+
+
+@pytest.mark.parametrize("name", ["@data@ @style@ @script@", "</script><b>&\"'", "é中\u2028\udc80"])
+def test_names_of_any_kind_stay_names(tmp_path: Path, name: str) -> None:
+    y = loop(2)
+    path = ad.graph(y, names={name: y}).save(tmp_path / "graph.html")
+    assert data_of(path)["title"] == f"graph of {name}"
+    assert Path(path).read_text(encoding="utf-8").count("</script>") == 1
+
+
+def test_a_pass_begins_at_the_output_that_is_meant(tmp_path: Path) -> None:
+    x = ad.ones(5, 4, requires_grad=True)
+    _, second = x.exp().split([2, 3])
+    q, r = ad.linalg.qr(x.cos() + ad.eye(5, 4))
+    for outputs in (second, [r, q], {"r": r, "q": q, "second": second}):
+        parts = [outputs] if isinstance(outputs, ad.Tensor) else list(outputs)
+        parts = list(outputs.values()) if isinstance(outputs, dict) else parts
+        path = ad.graph(outputs).save(tmp_path / "graph.html", backward=True)
+        last = data_of(path)["steps"][-1]
+        (expected,) = ad.autograd.grad([p.sum() for p in parts], x, retain_graph=True)
+        assert last["got"][0][0] == pytest.approx(float(expected.norm()), rel=1e-5)
+
+
+def test_several_outputs_that_are_not_a_list_are_told_apart_from_names() -> None:
+    x = ad.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match=r"names: expected a dict .* got Tensor; several outputs"):
+        ad.graph(x.exp(), x.sin())  # type: ignore[arg-type]

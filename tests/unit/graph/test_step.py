@@ -98,6 +98,24 @@ def test_breaks_where_a_gradient_is_zero_or_large() -> None:
     assert ad.step((x * 1e6).sum()).break_on(where=lambda s: s.node.op == "sum").run().number == 1
     with pytest.raises(ValueError, match="norm must be a number from 0 on"):
         ad.step(x.sum()).break_on(norm=math.nan)
+    with pytest.raises(ValueError, match="norm must be a number from 0 on, got 'much'"):
+        ad.step(x.sum()).break_on(norm="much")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="where must be a function of a step, got 3"):
+        ad.step(x.sum()).break_on(where=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the name of an op, such as 'mul', got 3"):
+        ad.step(x.sum()).run_to(op=3)  # type: ignore[arg-type]
+
+
+def test_a_condition_that_raises_leaves_the_step_in_the_history() -> None:
+    x, y = small()
+    s = ad.step(y).break_on(where=lambda step: 1 / 0 > 1)
+    with pytest.raises(ZeroDivisionError):
+        s.run()
+    assert [step.number for step in s.history] == [1]
+    s.break_on(where=lambda step: False).run()
+    assert s.done
+    assert [step.number for step in s.history] == list(range(1, len(s.graph) + 1))
+    assert x.grad is not None
 
 
 def test_breaks_where_a_hook_or_a_sum_spoils_a_gradient() -> None:
@@ -332,6 +350,19 @@ def test_the_prompt_steps() -> None:
     assert not s.history
 
 
+def test_the_prompt_does_not_hide_the_error_of_a_hook() -> None:
+    from rich.console import Console
+
+    from adjoint.graph.stepping._terminal import interact
+
+    x, y = small()
+    x.register_hook(lambda grad: int("a hook's"))
+    console = Console(file=io.StringIO(), width=100)
+    console.input = lambda *_, **__: "r"  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="a hook's"):
+        interact(ad.step(y), console)
+
+
 def test_what_looks_like_markup_is_shown() -> None:
     """Rich takes ``[nan, 1]`` for a style, and ``[/x]`` for the end of one."""
     from rich.console import Console
@@ -355,3 +386,13 @@ def test_long_lines_leave_room_for_numbers() -> None:
     s.next()
     assert "[1]  norm 1" in str(s)
     assert "…" in str(s)
+
+
+def test_text_is_text_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rich would write into the cell."""
+    _, y = small()
+    s = ad.step(y)
+    step, before = s.next(), str(s)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(s) == before
+    assert str(step).startswith("step 1")

@@ -124,11 +124,23 @@ def test_reports_and_graphs_show_what_they_print() -> None:
     assert "right" in words(check)
 
 
+def test_a_pass_and_its_steps_are_shown_as_they_print() -> None:
+    x = ad.ones(2, requires_grad=True)
+    s = ad.step((x * 3).sum())
+    assert words(s) == str(s)
+    step = s.next()
+    assert words(step) == str(step)
+
+
 def test_a_compiled_function_shows_its_programs_and_why_it_runs_eagerly() -> None:
     fast = ad.compile(lambda x: (x * 2).sin().sum())
     for _ in range(2):
         fast(ad.ones(3))
     assert "compiled: 1 program" in words(fast) and "sin" in words(fast)
+    assert words(fast.programs) in words(fast)
+    assert words(fast.programs).startswith("1: forward: 1 instruction")
+    assert "sin" in words(fast.programs[0])
+    assert repr(fast.programs) == "[<program, forward: 1 instruction>]"
     eager = ad.compile(lambda x: float(x.sum()))
     with pytest.warns(ad.compiler.CompileWarning):
         eager(ad.ones(3))

@@ -48,6 +48,8 @@ def test_a_pass_that_does_not_reach_a_parameter_is_a_gap_in_its_curve() -> None:
 def test_a_model_without_parameters_has_no_gradients_to_plot() -> None:
     with pytest.raises(ValueError, match="Tanh has no parameter that requires a gradient"):
         ad.plot.gradients(ad.nn.Tanh())
+    with pytest.raises(TypeError, match="expected a Module, got int"):
+        ad.plot.gradients(3)  # type: ignore[arg-type]
 
 
 def test_the_peak_of_memory_and_the_lines_that_hold_it() -> None:

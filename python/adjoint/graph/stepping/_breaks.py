@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -40,12 +41,17 @@ class Breaks:
                 if wanted:
                     self._tests[name] = test
         if norm is not None:
-            limit = float(norm)
+            try:
+                limit = float(norm)
+            except (TypeError, ValueError):
+                limit = math.nan
             if not limit >= 0:
                 raise ValueError(f"break_on(): norm must be a number from 0 on, got {norm!r}")
             self._tests = {k: t for k, t in self._tests.items() if not k.startswith("of norm")}
             self._tests[f"of norm above {limit:g}"] = lambda g: not g.norm <= limit
         if where is not None:
+            if not callable(where):
+                raise TypeError(f"break_on(): where must be a function of a step, got {where!r}")
             self._where = where
 
     def judged(self, step: Step) -> Step:

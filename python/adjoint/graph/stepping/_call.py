@@ -85,5 +85,5 @@ def begin(
     keep = create_graph if retain_graph is None else retain_graph
     native = _core._Pass(outs, grads, keep, create_graph, wanted, True)  # refuses what is wrong
     title = ", ".join(labels.get(id(y), "a tensor") for y in outs[:3])
-    graph = build([edge_of(y)[0] for y in outs], labels, f"graph of {title}")
+    graph = build([edge_of(y) for y in outs], labels, f"graph of {title}")
     return Stepper(graph, native, outs, wanted, keep)

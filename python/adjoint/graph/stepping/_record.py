@@ -84,6 +84,11 @@ class Step:
 
         return plain(self)
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(str(self))
+
 
 def _both_nan(a: tuple[Numbers | None, ...], b: tuple[Numbers | None, ...]) -> bool:
     """NaN is not equal to itself: what was printed the same was the same."""

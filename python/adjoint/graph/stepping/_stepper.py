@@ -224,6 +224,11 @@ class Stepper:
 
         return plain_stepper(self)
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(str(self))
+
     def interact(self) -> None:
         """Step from a prompt in the terminal: ``n``, ``b``, ``r``, ``l 41``; ``h`` lists them."""
         from ._terminal import interact
@@ -273,10 +278,10 @@ class Stepper:
             0 if self._keep or ended else self._memory.release(upcoming),
             seconds,
         )
-        step = self._breaks.judged(step)
-        self.history.append(step)
+        self.history.append(step)  # it has run, even if a condition of the user's raises
         self.position = len(self.history)
-        return step
+        self.history[-1] = self._breaks.judged(step)
+        return self.history[-1]
 
     def _delivered(self, node: GraphNode, sent: GradientTensors) -> tuple[Delivery, ...]:
         found = []
@@ -342,8 +347,9 @@ def observed(graph: Graph) -> list[Step]:
             f"{described(freed.freed_by)}\n  fix: show it before backward(), or after "
             "backward(retain_graph=True)"
         )
-    outputs = tuple((n.node, 0) for n in graph.outputs)
-    grads = tuple(_core.ones(n.shape, dtype=n.dtype) for n in graph.outputs)
+    outputs = tuple((n.node, slot) for n, slot in graph._ends)
+    made = [n.outputs[slot] for n, slot in graph._ends]
+    grads = tuple(_core.ones(shape, dtype=dtype) for shape, dtype in made)
     leaves = tuple((n.node, 0) for n in graph.leaves)
     native = _core._Pass(outputs, grads, True, False, leaves, False)
     stepper = Stepper(graph, native, outputs, leaves, True)

@@ -35,7 +35,13 @@ def plain_stepper(stepper: Stepper) -> str:
 def _text(*parts: Any) -> str:
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
+    console = Console(
+        file=io.StringIO(),
+        width=_WIDTH,
+        color_system=None,
+        legacy_windows=False,
+        force_jupyter=False,  # which would write into the cell, and nothing into the file
+    )
     for part in parts[::-1] if isinstance(parts[-1], str) else parts:
         console.print(part, highlight=False, markup=False, soft_wrap=False)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -142,9 +148,12 @@ def interact(stepper: Stepper, console: Console | None = None) -> None:
             return
         if words[:1] == ["q"]:
             return
+        over = stepper.done
         try:
             shown = _obey(stepper, words or ["n"], screen)
         except (ValueError, TypeError) as error:
+            if stepper.done and not over:  # a hook's, which has ended the pass
+                raise
             screen.print(str(error), style="red", markup=False)
             continue
         if shown:
