@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
 from typing import NoReturn as _NoReturn
 
-from adjoint._core import Generator, Tensor, default_generator
+from adjoint._core import Generator, Tensor, _draw_from, default_generator
 from adjoint._missing import missing as _missing
 
 __all__ = [
@@ -82,6 +82,16 @@ def fork_rng(
         yield
     finally:
         set_rng_state(state)
+
+
+@contextlib.contextmanager
+def _own_stream(seed: int) -> Iterator[None]:
+    """Within the block, this thread draws from a stream of its own, whatever others draw."""
+    before = _draw_from(Generator().manual_seed(seed))
+    try:
+        yield
+    finally:
+        _draw_from(before)
 
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there

@@ -14,14 +14,14 @@ namespace adjoint {
 namespace {
 
 struct GeneratorObject {
-  PyObject_HEAD random::Generator* generator;
-  bool owned;  // the default generator belongs to the core
+  PyObject_HEAD random::Generator* generator;  // null: the default one of the thread that asks
 };
 
 PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 random::Generator& self_of(PyObject* o) {
-  return *reinterpret_cast<GeneratorObject*>(o)->generator;
+  random::Generator* found = reinterpret_cast<GeneratorObject*>(o)->generator;
+  return found ? *found : random::default_generator();
 }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -36,14 +36,12 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     Object o = checked(type->tp_alloc(type, 0));
     auto* self = reinterpret_cast<GeneratorObject*>(o.get());
     self->generator = std::make_unique<random::Generator>().release();
-    self->owned = true;
     return o.release();
   });
 }
 
 void dealloc(PyObject* o) {
-  auto* self = reinterpret_cast<GeneratorObject*>(o);
-  if (self->owned) delete self->generator;
+  delete reinterpret_cast<GeneratorObject*>(o)->generator;
   Py_TYPE(o)->tp_free(o);
 }
 
@@ -160,6 +158,22 @@ PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The CPU.", nullptr}
 
 PyObject* g_default = nullptr;
 
+// _draw_from(generator): lets this thread draw from it, where no generator is named; with None, from
+// the process's. Returns what it drew from before, None for the process's.
+PyObject* draw_from(PyObject*, PyObject* given) {
+  static thread_local PyObject* t_given = nullptr;  // kept alive
+  if (given != Py_None && (!PyObject_TypeCheck(given, &g_type) || given == g_default)) {
+    PyErr_SetString(PyExc_TypeError, "_draw_from takes a Generator of one's own, or None");
+    return nullptr;
+  }
+  PyObject* before = t_given ? t_given : Py_NewRef(Py_None);
+  t_given = given == Py_None ? nullptr : Py_NewRef(given);
+  random::set_thread_generator(t_given ? &self_of(given) : nullptr);
+  return before;
+}
+
+PyMethodDef functions[] = {{"_draw_from", draw_from, METH_O, nullptr}, {nullptr}};
+
 }  // namespace
 
 random::Generator& generator_of(const Value& v) {
@@ -186,11 +200,9 @@ void add_random(PyObject* module) {
   checked(PyType_Ready(&t));
   checked(PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(&t)));
   Object o = checked(t.tp_alloc(&t, 0));
-  auto* self = reinterpret_cast<GeneratorObject*>(o.get());
-  self->generator = &random::default_generator();
-  self->owned = false;
   g_default = o.release();
   checked(PyModule_AddObjectRef(module, "default_generator", g_default));
+  checked(PyModule_AddFunctions(module, functions));
 }
 
 }  // namespace adjoint

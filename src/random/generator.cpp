@@ -157,7 +157,13 @@ void Generator::copy_state(const Generator& other) {
   next_float_normal = other.next_float_normal;
 }
 
+static thread_local Generator* t_own = nullptr;
+
+void set_thread_generator(Generator* generator) { t_own = generator; }
+
 Generator& default_generator() {
+  if (t_own) [[unlikely]]
+    return *t_own;
   // Never destroyed: threads may still draw while the process winds down.
   static Generator* generator = [] {
     auto* g = new Generator;
