@@ -158,18 +158,19 @@ PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The CPU.", nullptr}
 
 PyObject* g_default = nullptr;
 
-// _draw_from(generator): lets this thread draw from it, where no generator is named; with None, from
-// the process's. Returns what it drew from before, None for the process's.
+// _draw_from(generator): lets this thread draw from it where no generator is named; with None, from
+// the process's. The caller keeps it alive (adjoint/random.py).
 PyObject* draw_from(PyObject*, PyObject* given) {
-  static thread_local PyObject* t_given = nullptr;  // kept alive
-  if (given != Py_None && (!PyObject_TypeCheck(given, &g_type) || given == g_default)) {
-    PyErr_SetString(PyExc_TypeError, "_draw_from takes a Generator of one's own, or None");
-    return nullptr;
-  }
-  PyObject* before = t_given ? t_given : Py_NewRef(Py_None);
-  t_given = given == Py_None ? nullptr : Py_NewRef(given);
-  random::set_thread_generator(t_given ? &self_of(given) : nullptr);
-  return before;
+  return guard([&]() -> PyObject* {
+    if (given == Py_None) {
+      random::set_thread_generator(nullptr);
+    } else {
+      if (!PyObject_TypeCheck(given, &g_type) || given == g_default)
+        type_error("_draw_from takes a Generator of one's own, or None");
+      random::set_thread_generator(&self_of(given));
+    }
+    Py_RETURN_NONE;
+  });
 }
 
 PyMethodDef functions[] = {{"_draw_from", draw_from, METH_O, nullptr}, {nullptr}};
