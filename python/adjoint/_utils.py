@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from adjoint import _core
+from adjoint._core import Tensor
 from adjoint._core import dtype as _dtype
 
 __all__: list[str] = []
@@ -16,6 +18,19 @@ __all__: list[str] = []
 def _element_size(dtype: _dtype) -> int:
     """How many bytes an element of a dtype takes."""
     return int(_core.empty(0, dtype=dtype).element_size())
+
+
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """All elements in one row: of one tensor its own memory, of several a copy."""
+    rows = [t.contiguous().view(-1) for t in tensors]
+    return rows[0] if len(rows) == 1 else _core.cat(rows)
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views of such a row with the shapes of the tensors."""
+    like = list(tensors)
+    parts = flat.split([t.numel() for t in like])
+    return tuple(part.view(t.shape) for part, t in zip(parts, like, strict=True))
 
 
 def cpu_count() -> int | None:

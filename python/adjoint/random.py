@@ -6,13 +6,16 @@ The numbers are those of PyTorch's CPU generator for the same seed, and the two 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
 from typing import NoReturn as _NoReturn
 
-from adjoint._core import Generator, Tensor, default_generator
+from adjoint._core import Generator, Tensor, _draw_from, default_generator
 from adjoint._missing import missing as _missing
+
+_here = threading.local()  # keeps the generator alive that a thread draws from
 
 __all__ = [
     "default_generator",
@@ -82,6 +85,19 @@ def fork_rng(
         yield
     finally:
         set_rng_state(state)
+
+
+@contextlib.contextmanager
+def _own_stream(seed: int) -> Iterator[None]:
+    """Within the block, this thread draws from a stream of its own, whatever others draw."""
+    before = getattr(_here, "generator", None)
+    _here.generator = Generator().manual_seed(seed)
+    _draw_from(_here.generator)
+    try:
+        yield
+    finally:
+        _draw_from(before)
+        _here.generator = before
 
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there

@@ -14,14 +14,14 @@ namespace adjoint {
 namespace {
 
 struct GeneratorObject {
-  PyObject_HEAD random::Generator* generator;
-  bool owned;  // the default generator belongs to the core
+  PyObject_HEAD random::Generator* generator;  // null: the default one of the thread that asks
 };
 
 PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 random::Generator& self_of(PyObject* o) {
-  return *reinterpret_cast<GeneratorObject*>(o)->generator;
+  random::Generator* found = reinterpret_cast<GeneratorObject*>(o)->generator;
+  return found ? *found : random::default_generator();
 }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -36,14 +36,12 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     Object o = checked(type->tp_alloc(type, 0));
     auto* self = reinterpret_cast<GeneratorObject*>(o.get());
     self->generator = std::make_unique<random::Generator>().release();
-    self->owned = true;
     return o.release();
   });
 }
 
 void dealloc(PyObject* o) {
-  auto* self = reinterpret_cast<GeneratorObject*>(o);
-  if (self->owned) delete self->generator;
+  delete reinterpret_cast<GeneratorObject*>(o)->generator;
   Py_TYPE(o)->tp_free(o);
 }
 
@@ -160,6 +158,23 @@ PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The CPU.", nullptr}
 
 PyObject* g_default = nullptr;
 
+// _draw_from(generator): lets this thread draw from it where no generator is named; with None, from
+// the process's. The caller keeps it alive (adjoint/random.py).
+PyObject* draw_from(PyObject*, PyObject* given) {
+  return guard([&]() -> PyObject* {
+    if (given == Py_None) {
+      random::set_thread_generator(nullptr);
+    } else {
+      if (!PyObject_TypeCheck(given, &g_type) || given == g_default)
+        type_error("_draw_from takes a Generator of one's own, or None");
+      random::set_thread_generator(&self_of(given));
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef functions[] = {{"_draw_from", draw_from, METH_O, nullptr}, {nullptr}};
+
 }  // namespace
 
 random::Generator& generator_of(const Value& v) {
@@ -186,11 +201,9 @@ void add_random(PyObject* module) {
   checked(PyType_Ready(&t));
   checked(PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(&t)));
   Object o = checked(t.tp_alloc(&t, 0));
-  auto* self = reinterpret_cast<GeneratorObject*>(o.get());
-  self->generator = &random::default_generator();
-  self->owned = false;
   g_default = o.release();
   checked(PyModule_AddObjectRef(module, "default_generator", g_default));
+  checked(PyModule_AddFunctions(module, functions));
 }
 
 }  // namespace adjoint

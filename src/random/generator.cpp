@@ -2,6 +2,8 @@
 // Read next: distributions.cpp.
 #include "random/generator.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -157,7 +159,21 @@ void Generator::copy_state(const Generator& other) {
   next_float_normal = other.next_float_normal;
 }
 
+// A key rather than a thread_local: those of the library share little room, and a draw is rare.
+static pthread_key_t own_key() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    if (pthread_key_create(&made, nullptr) != 0) throw std::runtime_error("no room for a key");
+    return made;
+  }();
+  return key;
+}
+
+void set_thread_generator(Generator* generator) { pthread_setspecific(own_key(), generator); }
+
 Generator& default_generator() {
+  if (auto* own = static_cast<Generator*>(pthread_getspecific(own_key()))) [[unlikely]]
+    return *own;
   // Never destroyed: threads may still draw while the process winds down.
   static Generator* generator = [] {
     auto* g = new Generator;

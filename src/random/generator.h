@@ -77,7 +77,11 @@ struct Generator {
   std::array<uint32_t, kWords> state_;
 };
 
-// The generator that functions use when the caller names none; seeded by the operating system.
+// The generator that functions use when the caller names none: this thread's own if it has one,
+// otherwise the process's, seeded by the operating system.
 Generator& default_generator();
+
+// Lets this thread draw from a generator of its own, or with null from the process's again.
+void set_thread_generator(Generator* generator);
 
 }  // namespace adjoint::random

@@ -7,20 +7,15 @@ the others end without a word. Each looks whether the next one is still there.
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from typing import Any
 
 from adjoint import _srun
 from adjoint.cli import _rank
-from adjoint.cli._ranks import is_alive, remove_shared
+from adjoint.cli._folders import clear, identity, is_alive, note, read, started, sweep
 
 __all__ = ["Peers"]
 
@@ -32,18 +27,18 @@ class Peers:
     """The ranks of this step that are on this machine."""
 
     def __init__(self, rank: int) -> None:
-        _sweep()
+        sweep(_srun.prefix())
         self.folder = _srun.folder()
         self._rank = rank
         # MPI's shared memory is noted there, and who aborts leaves the word to the first to fail.
         os.environ["ADJOINT_LAUNCH_FOLDER"] = self.folder
-        _rank.note(self.folder, f"started-{rank}", _rank.identity())
+        note(self.folder, f"started-{rank}", identity())
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while True:
             time.sleep(_PAUSE)
-            failed = _read(self.folder, "failed")
+            failed = read(self.folder, "failed")
             if failed is None and (lost := self._lost_neighbour()) is not None:
                 failed = self._say_lost(lost)
             if failed is not None and failed["rank"] != self._rank:
@@ -52,21 +47,21 @@ class Peers:
                 self._end_with(int(failed["status"]))
 
     def _end_with(self, status: int) -> None:
-        if _read(self.folder, f"ended-{self._rank}"):
+        if read(self.folder, f"ended-{self._rank}"):
             return  # by itself, at this moment
         sys.stdout.flush()
         sys.stderr.flush()
-        _rank.note(self.folder, f"ended-{self._rank}", {"status": status})
+        note(self.folder, f"ended-{self._rank}", {"status": status})
         self.leave()
         os._exit(status)
 
     def _lost_neighbour(self) -> int | None:
         """The next rank, if it is gone without having said that it ends."""
-        ranks = sorted(_started(self.folder))
+        ranks = sorted(started(self.folder))
         after = [rank for rank in ranks if rank > self._rank] or ranks
         if not after or after[0] == self._rank:
             return None
-        has_ended = _read(self.folder, f"ended-{after[0]}") is not None
+        has_ended = read(self.folder, f"ended-{after[0]}") is not None
         return None if has_ended or self._is_running(after[0]) else after[0]
 
     def _say_lost(self, lost: int) -> dict[str, Any] | None:
@@ -74,48 +69,18 @@ class Peers:
         if _rank.claim(self.folder, lost, 1, wait=False):
             text = f"rank {lost} ended unexpectedly; all {_srun.tasks()} ranks stop"
             print(f"adjoint launch: {text}", file=sys.stderr, flush=True)
-            _rank.note(self.folder, "said", {})
-        return _read(self.folder, "failed")
+            note(self.folder, "said", {})
+        return read(self.folder, "failed")
 
     def leave(self) -> None:
         """Remove the folder, if this rank is the last to end."""
-        all_came = len(_started(self.folder)) == _srun.tasks()
-        has_failed = _read(self.folder, "failed") is not None
+        all_came = len(started(self.folder)) == _srun.tasks()
+        has_failed = read(self.folder, "failed") is not None
         is_over = all_came or has_failed or not _srun.is_on_one_machine()
-        if is_over and not any(map(self._is_running, _started(self.folder))):
-            _clear(self.folder)
+        if is_over and not any(map(self._is_running, started(self.folder))):
+            clear(self.folder)
 
     def _is_running(self, rank: int) -> bool:
-        process = _read(self.folder, f"started-{rank}")
-        has_ended = _read(self.folder, f"ended-{rank}") is not None
+        process = read(self.folder, f"started-{rank}")
+        has_ended = read(self.folder, f"ended-{rank}") is not None
         return process is not None and not has_ended and is_alive(process)
-
-
-def _sweep() -> None:
-    """Remove folders of steps that were killed, all ranks at once."""
-    for folder in glob.glob(os.path.join(tempfile.gettempdir(), f"{_srun.prefix()}*")):
-        processes = [_read(folder, f"started-{rank}") for rank in _started(folder)]
-        if processes and not any(process is None or is_alive(process) for process in processes):
-            _clear(folder)
-
-
-def _clear(folder: str) -> None:
-    if _read(folder, "failed") is not None or not _all_ended(folder):
-        remove_shared(folder)  # otherwise MPI does, after this
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _all_ended(folder: str) -> bool:
-    return all(_read(folder, f"ended-{rank}") for rank in _started(folder))
-
-
-def _started(folder: str) -> list[int]:
-    notes = glob.glob(f"{glob.escape(folder)}/started-*")
-    return [int(note.rpartition("-")[2]) for note in notes if not note.endswith(".new")]
-
-
-def _read(folder: str, name: str) -> dict[str, Any] | None:
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name)) as file:
-        found: dict[str, Any] = json.load(file)
-        return found
-    return None

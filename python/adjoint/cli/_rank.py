@@ -5,7 +5,6 @@ Read next: _ranks.py, the launcher's side; _peers.py, where there is none.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from adjoint import _srun
+from adjoint.cli._folders import identity, note
 
 if TYPE_CHECKING:
     from adjoint.cli._peers import Peers
@@ -119,24 +119,6 @@ def _print_through_pipes(folder: str, rank: int) -> None:
         pipe = os.open(os.path.join(folder, f"{name}-{rank}"), os.O_WRONLY)
         os.dup2(pipe, number)
         os.close(pipe)
-
-
-def identity() -> dict[str, object]:
-    """Who this process is: no later one is taken for it."""
-    from adjoint.cli._ranks import process_start
-
-    return {"pid": os.getpid(), "start": process_start(os.getpid())}
-
-
-def note(folder: str, name: str, content: dict[str, object]) -> None:
-    """Write it down for the others, complete or not at all."""
-    path = os.path.join(folder, name)
-    try:
-        with open(f"{path}.new", "w") as file:
-            json.dump(content, file)
-        os.rename(f"{path}.new", path)
-    except OSError:  # the launcher is gone, and has taken its folder along
-        return
 
 
 def claim(folder: str | None, rank: int, status: int, wait: bool = True) -> bool:

@@ -2,14 +2,12 @@
 
 They meet in a folder. A rank writes there who it is, that it has ended, and, if it is the first to
 fail, that it did. On the launcher's machine its output comes through two pipes with names there
-rather than through mpiexec, which mixes the lines of ranks. Read next: _rank.py, the other side.
+rather than through mpiexec, which mixes the lines of ranks. Read next: _rank.py, the other side;
+_folders.py, what stays behind when all are killed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import json
 import os
 import re
 import selectors
@@ -23,8 +21,21 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["Ranks", "is_alive", "process_start", "remove_shared"]
+from adjoint.cli._folders import (
+    LAUNCH,
+    end_session,
+    identity,
+    is_alive,
+    note,
+    read,
+    remove_shared,
+    sweep,
+)
 
+__all__ = ["Ranks"]
+
+# How Open MPI and srun name a rank: one that was killed, one that ended.
+_OF_RANK = rb"process rank (\d+)|Process name: \[\[\d+,\d+\],(\d+)\]|: task (\d+): (?!Exited)"
 _GRACE = 2.0  # seconds in which mpiexec ends the other ranks by itself
 
 
@@ -33,15 +44,15 @@ class Ranks:
 
     def __init__(self, count: int, prefix: bool) -> None:
         self.count = count
-        self.folder = tempfile.mkdtemp(prefix="adjoint-launch-")
+        sweep(LAUNCH)
+        self.folder = tempfile.mkdtemp(prefix=LAUNCH)
+        note(self.folder, "launcher", identity())
         self._output = _Output(self.folder, count, prefix)
         self._process: subprocess.Popen[bytes] | None = None
         self._starter = "mpiexec"
         self._said = bytearray()  # by it
         self._signal = 0
-        self._gone: list[int] | None = (
-            None  # ranks that had vanished before the others were stopped
-        )
+        self._gone: list[int] = []  # ranks that had vanished when that was first seen
 
     def __enter__(self) -> Ranks:
         return self
@@ -100,7 +111,8 @@ class Ranks:
                 pass
             if self._signal:
                 return 128 + self._signal
-            if deadline is None and (self._failed() or self._vanished()):
+            self._gone = self._gone or self._vanished()
+            if deadline is None and (self._failed() or self._gone):
                 deadline = time.monotonic() + _GRACE
             if deadline is not None and time.monotonic() > deadline:
                 return 1
@@ -108,12 +120,7 @@ class Ranks:
     # --- what ranks wrote ---------------------------------------------------------------------
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            with open(os.path.join(self.folder, name)) as file:
-                found: dict[str, Any] = json.load(file)
-                return found
-        except (OSError, ValueError):  # not there, or not complete yet
-            return None
+        return read(self.folder, name)
 
     def _failed(self) -> dict[str, Any] | None:
         return self._read("failed")
@@ -135,17 +142,19 @@ class Ranks:
         if process is None:
             return
         if process.poll() is None:
-            self._gone = self._vanished()
             process.terminate()
             try:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        has_failed = process.returncode != 0 or self._failed() is not None
         for rank in range(self.count):
             started = self._read(f"started-{rank}")
             if started and is_alive(started):
                 os.kill(started["pid"], signal.SIGKILL)
+            if started and has_failed:
+                end_session(started)
         remove_shared(self.folder)
 
     def _verdict(self, status: int) -> int:
@@ -166,10 +175,12 @@ class Ranks:
         if _is_cancelled(bytes(self._said)):
             _say(f"Slurm has cancelled the step; {self._ranks_text()} stopped")
             return status or 1
-        gone = self._gone if self._gone is not None else self._vanished()
+        gone = self._gone or self._vanished()
         number = _signal_in(bytes(self._said))
         rank = self._rank_in(bytes(self._said))
-        if rank is None and gone:
+        if len(gone) == 1 or (gone and rank is None):
+            if rank != gone[0]:
+                number = 0  # of one that was ended because of it
             rank = gone[0]
         if rank is not None:
             how = f"was killed by {signal.Signals(number).name}" if number else "ended unexpectedly"
@@ -181,8 +192,8 @@ class Ranks:
 
     def _rank_in(self, said: bytes) -> int | None:
         """The rank that was seen to end: Open MPI and srun say its number, MPICH its process."""
-        if found := re.search(rb"process rank (\d+)|: task (\d+): (?!Exited)", said):
-            return int(found.group(1) or found.group(2))
+        if found := re.search(_OF_RANK, said):
+            return int(next(number for number in found.groups() if number))
         pids = {int(pid) for pid in re.findall(rb"PID (\d+) RUNNING", said)}
         for rank in range(self.count):
             started = self._read(f"started-{rank}")
@@ -192,15 +203,6 @@ class Ranks:
 
     def _ranks_text(self) -> str:
         return "it was" if self.count == 1 else f"all {self.count} ranks were"
-
-
-def remove_shared(folder: str) -> None:
-    """Remove shared memory of MPI's that ranks could not."""
-    for note in glob.glob(f"{glob.escape(folder)}/shared-*"):
-        with open(note) as file:
-            for path in file.read().splitlines():
-                with contextlib.suppress(OSError):  # the rule: MPI has removed it
-                    os.unlink(path)
 
 
 def _say(text: str) -> None:
@@ -220,21 +222,6 @@ def _is_cancelled(said: bytes) -> bool:
     """Whether Slurm has ended the ranks before one was lost, rather than since."""
     found = re.search(rb"CANCELLED AT|: task \d+: (?!Exited)", said)
     return found is not None and found.group().startswith(b"CANCELLED")
-
-
-def process_start(pid: int) -> str | None:
-    """When a process began, as the kernel counts: with its number this is one process forever."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]
-
-
-def is_alive(started: dict[str, Any]) -> bool:
-    """Whether that process is still there."""
-    return bool(process_start(started["pid"]) == started["start"])
 
 
 class _Output:

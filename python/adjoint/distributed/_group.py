@@ -16,6 +16,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint.distributed._board import board_for
+from adjoint.distributed._ends import leave
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import FEW, address, mpi
 from adjoint.distributed._reduce_op import ReduceOp
@@ -51,6 +52,8 @@ class ProcessGroup:
             address("MPI_Ibarrier"), address("MPI_Test"), self._handle_of_queue
         )
         self._under_way: list[Work] = []
+        self._number = 0  # of a group of all ranks: 1 for the first, 2 after it was destroyed
+        self._operations = 0  # that were begun
         self._threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
         self._board = board_for(comm) if self._threads else None
         self.group_name = name
@@ -89,7 +92,9 @@ class ProcessGroup:
         self._refuse_broken(what)
         self._forget_done()
         calls = [self._call(name, w, nbytes, async_op, i == 0) for i, w in enumerate(words)]
+        self._operations += 1
         work = Work(what, self, calls, (memories, held), result, lambda: _bring_back(memories))
+        work.operation = self._operations
         if async_op:
             self._under_way.append(work)
             return work
@@ -144,8 +149,14 @@ class ProcessGroup:
         if self._under_way:
             self._under_way = [work for work in self._under_way if not work._arrived()]
 
+    def _leave(self) -> None:
+        """Tell the others that this rank is done with the group, if it is that of all ranks."""
+        if self._number:
+            leave(self._number, self._rank, self._operations)
+
     def _free(self) -> None:
         """Give the communicators back."""
+        self._leave()
         if not self._broken:
             for work in self._under_way:
                 work.wait()

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "FEW",
     "abort",
     "address",
+    "before_end",
     "end_with_others",
     "give_up_finalizing",
     "is_installed",
@@ -36,6 +38,7 @@ _FIX = "fix: pip install 'adjoint[mpi]', or mpi4py for an MPI that this machine 
 
 FEW = 8  # ranks that exchange with each other directly
 _may_finalize = True
+_last_calls: list[Callable[[], None]] = []
 
 
 @cache
@@ -124,8 +127,15 @@ def _note_shared_files(files: set[str]) -> None:
             file.write("\n".join(files))
 
 
+def before_end(call: Callable[[], None]) -> None:
+    """Let a call be made before this rank waits for the end of the others."""
+    _last_calls.append(call)
+
+
 def _end() -> None:
     library = mpi()
+    for call in _last_calls:
+        call()
     if library.Is_initialized() and not library.Is_finalized() and _may_finalize:
         library.Finalize()
 

@@ -25,6 +25,12 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
     UNUSED = 9
 
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"  # as PyTorch prints it
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.value}>"
+
 
 def checked_op(op: object) -> ReduceOp:
     """`op`, if it is one."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from adjoint._core import _ForeignCall
 from adjoint.distributed._board import DIFFERENT
+from adjoint.distributed._ends import who_left
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import give_up_finalizing, mpi
 from adjoint.futures import Future
@@ -17,14 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Received", "Work"]
 
+_SAME_CALLS = "let all ranks make the same calls in the same order"
 _DIFFERENT = (
-    "the ranks gave tensors of different sizes or dtypes, or different operations.\n  fix: let all "
-    "ranks make the same calls in the same order"
+    "the ranks gave tensors of different sizes or dtypes, or different operations.\n  fix: "
+    + _SAME_CALLS
 )
+_LOOK = 0.5  # seconds between two looks for ranks that have left
 
 
 class Work:
     """An operation under way: ``wait()`` for it before its tensors are read or changed."""
+
+    operation = 0  # the number of a collective operation in its group, from 1
 
     def __init__(
         self,
@@ -50,13 +56,23 @@ class Work:
         if not self._over:
             seconds = _seconds(timeout, self._group._seconds)
             for call in self._calls:
-                if not call.wait(seconds):
-                    self._fail(self._too_late(seconds))
+                self._wait_for(call, seconds)
                 self._check(call)
             self._end()
         if self._error is not None:
             raise self._error
         return True
+
+    def _wait_for(self, call: _ForeignCall, limit: float) -> None:
+        end = time.monotonic() + limit
+        left = limit
+        while not call.wait(min(left, _LOOK)):
+            number = self._group._number
+            if number and self.operation and (gone := who_left(number, self.operation)) is not None:
+                self._fail(self._abandoned(gone))
+            left = end - time.monotonic()
+            if left <= 0:
+                self._fail(self._too_late(limit))
 
     def _check(self, call: _ForeignCall) -> None:
         if code := call.code():
@@ -67,8 +83,15 @@ class Work:
         others = self._group.size() - 1
         return (
             f"{self._what} on rank {self._group.rank()} waited {seconds:g} s for {others} other "
-            f"rank{'s' * (others != 1)}: slower, ended, or without this call.\n  fix: let all "
-            "ranks make the same calls in the same order, or raise timeout= of init_process_group"
+            f"rank{'s' * (others != 1)}: slower, ended, or without this call.\n  fix: "
+            f"{_SAME_CALLS}, or raise timeout= of init_process_group"
+        )
+
+    def _abandoned(self, rank: int) -> str:
+        return (
+            f"{self._what} on rank {self._group.rank()} waited for rank {rank}, which has left: it "
+            f"has ended, or destroyed the group.\n  fix: {_SAME_CALLS}; where one has less data, "
+            "use DistributedSampler, or DistributedDataParallel's join()"
         )
 
     def _fail(self, text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from adjoint.distributed._group import ProcessGroup
 from adjoint.distributed._joining import is_launched, join, store_for
-from adjoint.distributed._library import is_installed, is_started, mpi
+from adjoint.distributed._library import before_end, is_installed, is_started, mpi
 
 __all__ = [
     "GroupMember",
@@ -72,6 +72,7 @@ class GroupMember(metaclass=_Meta):
 
 _groups: list[ProcessGroup] = []
 _made = 0
+_worlds = 0
 
 
 def number_from(names: Sequence[str]) -> int | None:
@@ -156,7 +157,12 @@ def init_process_group(
             f"{own.Get_size() - 1}"
         )
     seconds = limit.total_seconds()
-    _groups.append(ProcessGroup(own, range(own.Get_size()), seconds, backend, "default_pg"))
+    world = ProcessGroup(own, range(own.Get_size()), seconds, backend, "default_pg")
+    global _worlds
+    _worlds += 1
+    world._number = _worlds
+    _groups.append(world)
+    before_end(world._leave)
 
 
 def _check_rank(rank: int, size: int) -> None:

@@ -213,8 +213,7 @@ def _evaluate(job: Job, wants_gradient: bool, records: bool) -> tuple[list[Tenso
                 leaves[k].requires_grad_()
                 inputs.append(leaves[k])
     member, rest = _tree.unflatten(spec, leaves)
-    with ad.random.fork_rng(), ad.set_grad_enabled(records):
-        ad.manual_seed(job.seed)
+    with ad.random._own_stream(job.seed), ad.set_grad_enabled(records):
         result = function(member, *rest)
     if records:
         _refuse_hidden(function, (member, rest), result, inputs)

@@ -23,12 +23,16 @@ def command(count: int, program: str, *arguments: str) -> list[str]:
 
 
 def launch(
-    count: int, program: str, *arguments: str, seconds: float = 120
+    count: int,
+    program: str,
+    *arguments: str,
+    seconds: float = 120,
+    environment: dict[str, str] = WITH_CHECKOUT,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program; whatever it leaves behind would keep `run` waiting for its pipes."""
     return subprocess.run(
         command(count, program, *arguments),
-        env=WITH_CHECKOUT,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=seconds,

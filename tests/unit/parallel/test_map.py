@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -318,6 +319,45 @@ def test_random_programs_have_the_same_bits_everywhere(seed: int, pool: Any) -> 
             assert here == _bits_of(seed, executor, seed % 2 == 0)
 
 
+_turns = threading.Barrier(2)
+
+
+def _draw(x: ad.Tensor, take_turns: bool) -> dict[str, Any]:
+    drawn = []
+    for _ in range(3):
+        if take_turns:
+            _turns.wait(30)
+        drawn.append(ad.randn(2) + ad.nn.functional.dropout(ad.ones(2)))
+    drawn.append(ad.random.get_rng_state())
+    ad.manual_seed(int(x))
+    return {"drawn": drawn, "seeded": ad.rand(1)}
+
+
+def test_members_on_threads_draw_numbers_of_their_own() -> None:
+    def drawn(executor: Any, take_turns: bool) -> list[Any]:
+        ad.manual_seed(3)
+        members, shared = [ad.tensor(1.0), ad.tensor(2.0)], (take_turns,)
+        found = ad.parallel.map(_draw, members, shared=shared, executor=executor)
+        for k, result in enumerate(found):
+            generator = ad.Generator().manual_seed(k + 1)
+            assert ad.equal(result["seeded"], ad.rand(1, generator=generator))
+        return [t.tolist() for result in found for t in result["drawn"]]
+
+    with cf.ThreadPoolExecutor(2) as threads:
+        assert drawn(threads, True) == drawn(None, False)
+
+
+def test_the_stream_of_the_caller_goes_on() -> None:
+    ad.manual_seed(5)
+    ad.randint(2**62, ())  # what a map draws
+    expected = ad.rand(3)
+    ad.manual_seed(5)
+    ad.parallel.map(ad.rand_like, [ad.ones(2)] * 3)
+    assert ad.equal(ad.rand(3), expected)
+    with pytest.raises(TypeError, match="of one's own"):
+        ad._core._draw_from(ad.random.default_generator)
+
+
 def test_what_failed_is_tried_elsewhere(tmp_path: Path) -> None:
     x = [ad.tensor(float(k), requires_grad=True) for k in range(3)]
     found = ad.parallel.map(fails_once, x, shared=(str(tmp_path),), executor=2, retries=2)
@@ -410,7 +450,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     program.write_text(
         "import os, time, adjoint as ad\n"
         "def busy(x):\n"
-        "    print(os.getpid(), flush=True)\n"
+        "    os.write(1, b'%d\\n' % os.getpid())\n"  # a line at once, also if unbuffered
         "    time.sleep(600)\n"
         "if __name__ == '__main__':\n"
         "    ad.parallel.map(busy, [ad.ones(1), ad.ones(1)], executor=2)"
@@ -418,7 +458,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, str(program)]
     with subprocess.Popen(command, env=WITH_CHECKOUT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        pids = [parent.stdout.readline() for _ in range(2)]
-        assert all(pid.strip().isdigit() for pid in pids)
-        parent.kill()
+        try:
+            pids = [parent.stdout.readline() for _ in range(2)]
+            assert all(pid.strip().isdigit() for pid in pids)
+        finally:
+            parent.kill()
         assert parent.stdout.read() == ""  # the pipe has an end: nobody holds it any more

@@ -97,19 +97,24 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
-        names, parameters, sparse = self._trained()
+        cap = _DEFAULT_CAP_MB if bucket_cap_mb is None else bucket_cap_mb
+        self.bucket_bytes_cap = int(cap * 1024 * 1024)
         if init_sync:
+            names, parameters, _ = self._trained()
             self._compare_parameters(names, parameters)
             self._synchronize(0, [*self._states()])
-        cap = _DEFAULT_CAP_MB if bucket_cap_mb is None else bucket_cap_mb
+        self._begin_reducing()
+
+    def _begin_reducing(self) -> None:
+        names, parameters, sparse = self._trained()
         self.reducer = Reducer(
             parameters,
             names,
             sparse,
             self.process_group,
-            int(cap * 1024 * 1024),
+            self.bucket_bytes_cap,
             self.find_unused_parameters,
-            gradient_as_bucket_view,
+            self.gradient_as_bucket_view,
         )
 
     def _trained(self) -> tuple[list[str], list[Tensor], list[bool]]:
@@ -179,7 +184,9 @@ class DistributedDataParallel(Module, Joinable):
         output = self.module(*inputs, **kwargs)
         if recorded:
             self.reducer.expect(t for t in _tensors(output) if t.requires_grad)
-        self.require_forward_param_sync = recorded or not ad.is_grad_enabled()
+        # One exchange of buffers for each step, whoever evaluates in between: rank 0 may do that
+        # alone, since the others have its buffers with the first forward of the next step.
+        self.require_forward_param_sync = recorded
         return output
 
     def _will_sync_buffers(self) -> bool:
@@ -267,7 +274,19 @@ class DistributedDataParallel(Module, Joinable):
         self.static_graph = True
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("DistributedDataParallel cannot be pickled; fix: save module.state_dict()")
+        """For copies and pickles, which have buckets of their own, and no communication hook."""
+        if self.process_group is not dist.group.WORLD:
+            raise RuntimeError(
+                "DDP Pickling/Unpickling are only supported when using DDP with the default "
+                "process group\n  fix: copy or save what it contains: .module, or .state_dict()"
+            )
+        return {k: v for k, v in self.__dict__.items() if k not in ("process_group", "reducer")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        dist.get_rank()  # raises where there is no group
+        self.process_group = dist.group.WORLD
+        super().__setstate__(state)
+        self._begin_reducing()
 
 
 class _JoinHook(JoinHook):

@@ -266,6 +266,9 @@ for call, error in [
     raise AssertionError("nothing was raised")
 dist.monitored_barrier()
 dist.barrier()
+counts = [None] * size
+dist.all_gather_object(counts, dist.group.WORLD._operations)
+assert len(set(counts)) == 1, counts  # ranks that wait for others compare their numbers
 assert dist.get_backend() in ("gloo", "mpi") and dist.group.WORLD.size() == size
 dist.destroy_process_group()
 assert not dist.is_initialized()

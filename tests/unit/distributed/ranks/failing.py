@@ -11,7 +11,7 @@ import torch.distributed as dist
 how = sys.argv[1]
 if how == "before":
     raise ImportError("nothing has begun")
-dist.init_process_group("gloo", timeout=timedelta(seconds=1.5))
+dist.init_process_group("gloo", timeout=timedelta(seconds=300 if how.startswith("leave") else 1.5))
 rank, last = dist.get_rank(), dist.get_rank() == dist.get_world_size() - 1
 dist.barrier()
 with open("/proc/self/maps") as maps:
@@ -23,7 +23,15 @@ if last:
         raise ValueError("the last rank has bad data")
     if how == "exit":
         sys.exit(7)
-    if how == "kill":
+    if how.startswith("leave"):
+        if how == "leave the group":
+            dist.destroy_process_group()
+        sys.exit()
+    if how == "quit":
+        os._exit(3)
+    if how == "kill with a child":
+        os.system("sleep 61 & echo rank 9 is process $!, shares nothing")
+    if how.startswith("kill"):
         os.kill(os.getpid(), 9)
     if how == "crash":
         os.abort()

@@ -94,5 +94,8 @@ for _ in range(int(sys.argv[2])):
         check(open_calls)
 check(open_calls)
 dist.barrier()
+counts = [None] * dist.get_world_size()
+dist.all_gather_object(counts, dist.group.WORLD._operations)
+assert len(set(counts)) == 1, counts  # ranks that wait for others compare their numbers
 dist.destroy_process_group()
 print("done")

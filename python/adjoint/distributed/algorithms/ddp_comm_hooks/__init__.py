@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 from . import default_hooks as default_hooks
+from . import post_localSGD_hook as post_localSGD_hook
