@@ -49,7 +49,8 @@ def scan(
         The first carry. Numbers in it become tensors; None and texts stay what they are. A step
         that changes its carry in place leaves this one as it is.
     xs
-        Inputs, stacked along their first axis: a tensor, a structure of tensors, or None.
+        Inputs, stacked along their first axis: a tensor, a structure of tensors, or None, which
+        the step is then given.
     length
         The number of steps; needed where there are no `xs`. For 0 the step is called once, with
         zeros, to see what outputs it would have.
@@ -95,10 +96,9 @@ def scan(
     return run_scan(step, init, rows, xs_spec, count, reverse, kept)
 
 
-def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int]:
-    leaves, spec = _tree.flatten(xs)
+def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec | None, int]:
+    leaves, spec = _tree.flatten(() if xs is None else xs)
     if xs is None:
-        leaves, spec = _tree.flatten(())
         if length is None:
             raise ValueError("scan() needs `length` where there are no `xs`")
     names = _tree.paths(spec, "xs")
@@ -118,4 +118,4 @@ def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int
     count = next(iter(sizes))
     if count < 0:
         raise ValueError(f"scan(): length {count} is negative")
-    return leaves, spec, count
+    return leaves, None if xs is None else spec, count

@@ -62,7 +62,7 @@ def run_scan(
     step: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     rows: list[Tensor],
-    xs_spec: _tree.Spec,
+    xs_spec: _tree.Spec | None,
     count: int,
     reverse: bool,
     kept: Memory,
@@ -96,7 +96,7 @@ class _Call:
         self,
         step: Callable[[Any, Any], tuple[Any, Any]],
         carry: Carry,
-        xs_spec: _tree.Spec,
+        xs_spec: _tree.Spec | None,
         reverse: bool,
         count: int,
         memory: Memory,
@@ -457,7 +457,8 @@ class _Call:
         return self._count - 1 - step if self._reverse else step
 
     def _arguments(self, carry: list[Tensor], row: list[Tensor]) -> tuple[Any, Any]:
-        return self._carry.built(carry), _tree.unflatten(self._xs_spec, row)
+        x = None if self._xs_spec is None else _tree.unflatten(self._xs_spec, row)
+        return self._carry.built(carry), x
 
     def _ys(self, tensors: list[Tensor]) -> Any:
         assert self._ys_spec is not None
