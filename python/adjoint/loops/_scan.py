@@ -98,9 +98,8 @@ def scan(
 
 def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec | None, int]:
     leaves, spec = _tree.flatten(() if xs is None else xs)
-    if xs is None:
-        if length is None:
-            raise ValueError("scan() needs `length` where there are no `xs`")
+    if xs is None and length is None:
+        raise ValueError("scan() needs `length` where there are no `xs`")
     names = _tree.paths(spec, "xs")
     for name, leaf in zip(names, leaves, strict=True):
         if not isinstance(leaf, Tensor):
