@@ -255,9 +255,14 @@ class FirstCall:
         )
 
     def _is_intact(self) -> bool:
-        """Whether nobody has changed what the call has read or given."""
+        """Whether nobody has changed what the call has read or given.
+
+        A tensor that is frozen meanwhile, as a variable of a transform is at its end, has no
+        gradient any more: a pass that is taken down now would lack it for good.
+        """
         if self._recording is not None:
-            if [t._version for t in (*self._known, *self.results)] == self._versions:
+            versions = [t._version for t in (*self._known, *self.results)]
+            if versions == self._versions and all(self._known[k].requires_grad for k in self._by):
                 return True
             self._recording = None
         return False

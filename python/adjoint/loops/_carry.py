@@ -17,7 +17,11 @@ def tensor_of(leaf: Any) -> Tensor:
         return leaf
     if isinstance(leaf, bool | int | float | complex):
         return ad.tensor(leaf)
-    raise TypeError(f"a loop carries and returns tensors and numbers, not {type(leaf).__name__}")
+    name = type(leaf).__name__
+    fix = ""
+    if type(leaf).__module__ != "builtins":
+        fix = f"; fix: make {name} a composite (@adjoint.composite), or hand over its tensors"
+    raise TypeError(f"a loop carries and returns tensors and numbers, not {name}{fix}")
 
 
 def in_order(t: Tensor) -> Tensor:
@@ -107,6 +111,7 @@ class Carry:
         self.tensors = [tensor_of(t) for k, t in enumerate(leaves) if k not in self._fixed]
         # Noted here: to ask a tensor while a step is recorded is to reach it.
         self._forms = [(t.dtype, t.shape) for t in self.tensors]
+        self._versions = _core._unrecorded(self._history_versions)
 
     def built(self, tensors: list[Tensor]) -> Any:
         """The structure, with other leaves."""
@@ -115,6 +120,26 @@ class Carry:
         there = iter(tensors)
         leaves = [self._fixed[k] if k in self._fixed else next(there) for k in range(self._size)]
         return _tree.unflatten(self.spec, leaves)
+
+    def first(self) -> list[Tensor]:
+        """The leaves of the first carry for a step as Python, which may change them.
+
+        They are copies, as those that a recorded step is given. One with a history is not: a copy
+        would add up its gradient in another order. A step must not change it (`check_first`).
+        """
+        history = _core.is_grad_enabled()
+        return [t if history and t.requires_grad else t.clone() for t in self.tensors]
+
+    def _history_versions(self) -> list[int]:
+        return [t._version for t in self.tensors if t.requires_grad]
+
+    def check_first(self) -> None:
+        """Refuse a first carry that the step has changed."""
+        if _core._unrecorded(self._history_versions) != self._versions:
+            raise RuntimeError(
+                f"{self._loop}: the step has changed the first carry, which requires grad, in "
+                "place; fix: return the new value, or start with init.clone()"
+            )
 
     def flat(self, value: Any) -> list[Tensor]:
         """The leaves of the next carry, which must be like the first."""

@@ -17,6 +17,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._carry import Carry, tensor_of
+from ._failing import in_step
 from ._schedule import split
 
 __all__ = ["checkpoint_loop"]
@@ -83,7 +84,8 @@ def checkpoint_loop(
     loop = _Loop(step, carry, rows)
     if not rows:
         return carry.built(carry.tensors), None
-    found = loop.run(carry.tensors, 0, len(rows), snapshots)
+    found = loop.run(carry.first(), 0, len(rows), snapshots)
+    carry.check_first()
     ys = [ad.stack(column) for column in zip(*_in_groups(found[1], len(rows)), strict=True)]
     return carry.built(found[0]), loop.outputs(ys)
 
@@ -107,7 +109,7 @@ class _Loop:
             ys += more
             first, room = middle, max(room - 1, 1)
         for at in range(first, last):
-            state, more = self._once(state, self._rows[at])
+            state, more = self._once(state, at)
             ys += more
         return state, ys
 
@@ -119,7 +121,7 @@ class _Loop:
         if last - first == 1:  # what is kept is its argument, as of any piece
 
             def run(*given: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-                return self._once(list(given), self._rows[first])
+                return self._once(list(given), first)
         else:
 
             def run(*given: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -128,8 +130,11 @@ class _Loop:
         found: tuple[list[Tensor], list[Tensor]] = checkpoint(run, *state, use_reentrant=False)
         return found
 
-    def _once(self, state: list[Tensor], x: Any) -> tuple[list[Tensor], list[Tensor]]:
-        result = self._step(self._carry.built(state), x)
+    def _once(self, state: list[Tensor], at: int) -> tuple[list[Tensor], list[Tensor]]:
+        with in_step(at, self._step):
+            return self._flat(self._step(self._carry.built(state), self._rows[at]))
+
+    def _flat(self, result: Any) -> tuple[list[Tensor], list[Tensor]]:
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(
                 "the step of a checkpoint_loop returns a pair, the next carry and an output, not "

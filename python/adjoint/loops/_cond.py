@@ -22,6 +22,7 @@ from ._carry import Carry, tensor_of
 from ._loop import distinct
 from ._memory import Memory
 from ._recorded_loop import RecordedBackward, RecordedForward, behind
+from ._rehearsal import Rehearsal
 from ._run import LoopRun
 from ._step import record_inside
 
@@ -45,13 +46,17 @@ def recorded_cond(
     branches = _RecordedBranches(spec)
     taken = _core._unrecorded(lambda: bool(pred))
     for which in (taken, not taken):
-        result = branches.record(which, true_fn if which else false_fn, leaves)
+        with Rehearsal() as rehearsal:
+            result = branches.record(which, true_fn if which else false_fn, leaves)
         if walk is not None and walk.has_effects():
             if which is taken:  # which must not happen twice
                 _core._refuse_recording(walk.refusals[0].reason)
                 return result
             walk._take_back()  # it would not have run
+            rehearsal.undo()
             break
+        if which not in branches.loops:  # it runs once more, or does not run
+            rehearsal.undo()
     if not branches.agree() or (walk is not None and walk.refusals):
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
     found = Cond.apply(lambda: branches, pred, *leaves, *branches.reached())

@@ -36,7 +36,8 @@ def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tenso
     reached, mode = loop.step.reached, _core._loop_mode()
     if mode:
         loop.transform = Transform()
-        reached = [apart(t)[0][0] for t in reached]
+        # A value that was taken out of a batch may still have the tangents that ride beside it.
+        carry, xs, reached = ([apart(t)[0][0] for t in some] for some in (carry, xs, reached))
     tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
     if needs and mode and not can_have_gradients(tensors):

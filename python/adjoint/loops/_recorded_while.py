@@ -21,6 +21,7 @@ from ._cond import Cond
 from ._kept import Kept
 from ._loop import distinct, loop_backward, loop_forward
 from ._memory import Memory
+from ._rehearsal import Rehearsal
 from ._run import LoopRun
 from ._step import record_inside
 
@@ -49,12 +50,14 @@ def recorded_while(
         except Exception:  # which the loop itself raises, if it comes there
             return None, Refused("it raises an error", "")
 
-    _, made = _core._unrecorded(record)
+    with Rehearsal() as rehearsal:
+        _, made = _core._unrecorded(record)
     _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
     if walk is not None and walk.has_effects():
         walk._take_back()  # they happen when the loop runs
-        return None
+        made = Refused(*walk.refusals[0])
     if isinstance(made, Refused):
+        rehearsal.undo()
         return None
     made.ends_by_output()
     loop = LoopRun(made, len(given), None, False, memory, again)
@@ -121,5 +124,9 @@ class Until:
         return result
 
     def have_gradients(self, needs: Sequence[bool]) -> list[bool]:
-        """By part of the state: whether it depends on what needs a gradient."""
-        return self.loop.step.have_gradients(needs)[: self.loop.carries]
+        """By part of the state: whether it depends on what needs a gradient.
+
+        Where the loop has no step it is the part that it starts from.
+        """
+        by_steps = self.loop.step.have_gradients(needs)[: self.loop.carries]
+        return [has or was for has, was in zip(by_steps, needs, strict=False)]

@@ -45,6 +45,8 @@ class LoopRun:
     one, scan
         The step as Python, ``one(carry, row)``, and `scan` with a memory: where the backward pass
         can be a loop that is differentiated again.
+    before
+        How many steps of the user's loop have run apart, before these.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class LoopRun:
         again: Callable[[list[Tensor], int, int], list[Tensor]],
         one: Callable[[list[Tensor], list[Tensor]], list[Tensor]] | None = None,
         scan: Callable[..., tuple[Any, Any]] | None = None,
+        before: int = 0,
     ) -> None:
         self.step, self.memory, self.again, self.one = step, memory, again, one
         self._scan = scan
@@ -64,6 +67,7 @@ class LoopRun:
         self.count = count or 0
         self.carries = carries
         self.reverse = reverse
+        self.before = before
         self.steps_again = 0  # that were run once more, besides those that were differentiated
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
@@ -121,9 +125,14 @@ class LoopRun:
 
     # -- forward -----------------------------------------------------------------------------------
 
-    def _rows(self, first: int, last: int) -> tuple[int, int]:
-        """The rows of steps, from the first to the last, as the native loops count them."""
-        return (self.count - first, self.count - last) if self.reverse else (first, last)
+    def _rows(self, first: int, last: int) -> tuple[int, int, int]:
+        """The rows of steps, from the first to the last, as the native loops count them.
+
+        The third number is that of the first of them in the user's loop, for errors.
+        """
+        number = self.before + first
+        ends = (self.count - first, self.count - last) if self.reverse else (first, last)
+        return *ends, number
 
     def rows_between(self, stack: Tensor, first: int, last: int) -> Tensor:
         """The rows of the steps from the first to before the last."""
@@ -161,7 +170,14 @@ class LoopRun:
     ) -> tuple[list[Tensor], int, bool]:
         """The carry where the condition fails or after the last step, how many ran, which it is."""
         found: tuple[list[Tensor], int, bool] = _core._loop_forward(
-            self.step.forward, self.step.form, carry, [], ys, (first, last), tape, self._held()
+            self.step.forward,
+            self.step.form,
+            carry,
+            [],
+            ys,
+            (first, last, self.before + first),
+            tape,
+            self._held(),
         )
         return found
 

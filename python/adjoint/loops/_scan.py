@@ -46,11 +46,14 @@ def scan(
         ``step(carry, x)`` returns the next carry and an output. Both may be tensors or structures
         of tensors; the carry keeps its structure, shapes and dtypes. The output may be None.
     init
-        The first carry. Numbers in it become tensors; None and texts stay what they are.
+        The first carry. Numbers in it become tensors; None and texts stay what they are. A step
+        that changes its carry in place leaves this one as it is.
     xs
-        Inputs, stacked along their first axis: a tensor, a structure of tensors, or None.
+        Inputs, stacked along their first axis: a tensor, a structure of tensors, or None, which
+        the step is then given.
     length
-        The number of steps; needed where there are no `xs`.
+        The number of steps; needed where there are no `xs`. For 0 the step is called once, with
+        zeros, to see what outputs it would have.
     reverse
         Go from the last row to the first.
     memory
@@ -93,12 +96,10 @@ def scan(
     return run_scan(step, init, rows, xs_spec, count, reverse, kept)
 
 
-def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int]:
-    leaves, spec = _tree.flatten(xs)
-    if xs is None:
-        leaves, spec = _tree.flatten(())
-        if length is None:
-            raise ValueError("scan() needs `length` where there are no `xs`")
+def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec | None, int]:
+    leaves, spec = _tree.flatten(() if xs is None else xs)
+    if xs is None and length is None:
+        raise ValueError("scan() needs `length` where there are no `xs`")
     names = _tree.paths(spec, "xs")
     for name, leaf in zip(names, leaves, strict=True):
         if not isinstance(leaf, Tensor):
@@ -111,7 +112,9 @@ def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int
     if len(sizes) > 1:
         (a, first), (b, second), *_ = sizes.items()
         raise ValueError(f"scan(): {first} has {a} rows and {second} {b}")
-    count = next(iter(sizes), 0)
+    if not sizes:
+        raise ValueError(f"scan() needs `length` where there are no tensors in `xs`, as in {xs!r}")
+    count = next(iter(sizes))
     if count < 0:
         raise ValueError(f"scan(): length {count} is negative")
-    return leaves, spec, count
+    return leaves, None if xs is None else spec, count

@@ -23,9 +23,11 @@ from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, tensor_of, without
+from ._failing import in_step
 from ._forward_over_reverse import with_history
 from ._loop import place_of, run_loop
 from ._memory import Memory
+from ._rehearsal import Rehearsal
 from ._run import LoopRun
 from ._step import Step, record, record_inside, tell
 from ._transformed import (
@@ -60,15 +62,16 @@ def run_scan(
     step: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     rows: list[Tensor],
-    xs_spec: _tree.Spec,
+    xs_spec: _tree.Spec | None,
     count: int,
     reverse: bool,
     kept: Memory,
     users: Callable[..., Any] | None = None,
     by_parts: bool = False,
+    before: int = 0,
 ) -> tuple[Any, Any]:
     carry = Carry("scan()", init)
-    call = _Call(step, carry, xs_spec, bool(reverse), count, kept, users, by_parts)
+    call = _Call(step, carry, xs_spec, bool(reverse), count, kept, users, by_parts, before)
     if count == 0:
         return call.nothing(rows)
     inside = _core._is_recording()
@@ -76,13 +79,13 @@ def run_scan(
     watched = not inside and current_walk() is not None
     mode = _core._loop_mode()
     if watched or mode == 2 or count == 1:
-        return call.plainly(carry.tensors, rows, 0, [])
+        return call.as_python(rows)
     if mode == 1 and not by_parts:
         return call.in_transform(rows)
     if inside and count > _UNROLLED:
         return call.as_instruction(rows)
     if inside:
-        return call.plainly(carry.tensors, rows, 0, [])
+        return call.as_python(rows)
     return call.natively(rows)
 
 
@@ -93,14 +96,16 @@ class _Call:
         self,
         step: Callable[[Any, Any], tuple[Any, Any]],
         carry: Carry,
-        xs_spec: _tree.Spec,
+        xs_spec: _tree.Spec | None,
         reverse: bool,
         count: int,
         memory: Memory,
         users: Callable[..., Any] | None,
         by_parts: bool,
+        before: int,
     ) -> None:
         self._by_parts = by_parts
+        self._before = before  # steps of the user's loop that have run apart
         self._users = users or step  # the user's function, which the step may be written around
         self._step, self._carry, self._xs_spec = step, carry, xs_spec
         self._reverse, self._count, self._memory = reverse, count, memory
@@ -110,29 +115,32 @@ class _Call:
 
     def natively(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps as a program, if it can be one."""
-        carry = self._carry.tensors
+        carry, users_rows = self._carry.tensors, rows
         given = [as_argument(t) for t in carry]
         rows = [in_order(t) for t in rows]
+        versions = [_version_of(t) for t in rows]
         first = [t[self._row(0)] for t in rows]
         key = self._carry.spec, self._xs_spec, _core._call_mode()
         step = self._known_step(key, [*given, *first])
         if step is None:
             numbers = _core.default_generator.get_state()
-            result, made = record(
-                self._step,
-                self._arguments(given, first),
-                [*given, *first],
-                len(given),
-                lambda r: Carry.own(self._flat(r), [*given, *first]),
-                self._users,
-            )
+            with self._told(0):
+                result, made = record(
+                    self._step,
+                    self._arguments(given, first),
+                    [*given, *first],
+                    len(given),
+                    lambda r: Carry.own(self._flat(r), [*given, *first]),
+                    self._users,
+                )
             own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             if isinstance(made, Refused):
                 tell("the step of a scan", made)
                 result = without(own, result)
                 if self._by_parts:
                     raise Unsuited(result)
-                return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
+                self._write_back(users_rows, rows, versions)
+                return self.plainly(result[: len(carry)], users_rows, 1, [result[len(carry) :]])
             _core.default_generator.set_state(numbers)
             step = made
             if _core._loop_mode() == 0:
@@ -140,6 +148,12 @@ class _Call:
                     key, step, [t for t, s in zip(given, carry, strict=True) if s.is_leaf]
                 )
         return self._by_loop(step, carry, rows)
+
+    def _write_back(self, own: list[Tensor], read: list[Tensor], versions: list[int]) -> None:
+        """Change the first row of the user's inputs, where the step has changed that of a copy."""
+        for t, there, before in zip(own, read, versions, strict=True):
+            if there is not t and _version_of(there) != before:
+                t[self._row(0)].copy_(there[self._row(0)])
 
     def _by_loop(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
         if _core._unrecorded(lambda: _is_read_twice(carry, step.reached)):
@@ -154,7 +168,9 @@ class _Call:
         All that it adds to the gradient of that tensor is one sum in the plain loop.
         """
         size, left = len(carry), self._count - 1
-        result = self._one_step(carry, [t[self._row(0)] for t in rows])
+        with self._told(0):
+            result = self._one_step(carry, [t[self._row(0)] for t in rows])
+        self._carry.check_first()
         rest = [t.narrow(0, 0 if self._reverse else 1, left) for t in rows]
         found = run_loop(self._loop_of(step, left), [in_order(t) for t in result[:size]], rest)
         pairs = zip(result[size:], found[size:], strict=True)
@@ -175,46 +191,55 @@ class _Call:
             self._last_steps(count)._again,
             self._one_step,
             functools.partial(_scan_with, users=self._users),
+            self._before + self._count - count,
         )
 
     def as_instruction(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps as one instruction of the program that is recorded, if that can be."""
-        carry = self._carry.tensors
+        carry, given = self._carry.tensors, rows
         rows = [in_order(t) for t in rows]
+        versions = [_version_of(t) for t in rows]
         numbers = _core._unrecorded(_core.default_generator.get_state)
         walk = current_walk()
 
         def recorded() -> tuple[list[Tensor], list[Tensor], Step | Refused]:
             given = [as_argument(t) for t in carry]
             first = [t[self._row(0)] for t in rows]
-            result, made = record_inside(
-                self._step,
-                self._arguments(given, first),
-                [*given, *first],
-                len(given),
-                lambda r: Carry.own(self._flat(r), [*given, *first]),
-            )
+            with self._told(0):
+                result, made = record_inside(
+                    self._step,
+                    self._arguments(given, first),
+                    [*given, *first],
+                    len(given),
+                    lambda r: Carry.own(self._flat(r), [*given, *first]),
+                )
             own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             return own, result, made
 
-        own, result, made = _core._unrecorded(recorded)
+        with Rehearsal() as rehearsal:
+            own, result, made = _core._unrecorded(recorded)
         if walk is not None and walk.has_effects():  # which must not happen twice
             _core._refuse_recording(walk.refusals[0].reason)
             result = without(own, result)
             if self._by_parts:
                 raise Unsuited(result)
-            return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
+            self._write_back(given, rows, versions)
+            return self.plainly(result[: len(carry)], given, 1, [result[len(carry) :]])
         _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
         if isinstance(made, Refused):
-            return self.plainly(carry, rows, 0, [])
+            rehearsal.undo()
+            return self.as_python(given)
         return self._by_loop(made, carry, rows)
 
     def in_transform(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps on the plain tensors that those of a transform consist of."""
-        carry, ys, done = self._carry.tensors, [], 0
+        carry, ys, done = self._carry.first(), [], 0
         forms = [apart(t)[1] for t in carry]
         while done < self._count:
-            result = self._one_step(carry, [t[self._row(done)] for t in rows])
+            with self._told(done):
+                result = self._one_step(carry, [t[self._row(done)] for t in rows])
+            if not done:
+                self._carry.check_first()
             carry, before = result[: len(carry)], forms
             ys.append(result[len(carry) :])
             done += 1
@@ -266,7 +291,16 @@ class _Call:
         _, spec = _tree.flatten(stacked)
         try:
             found, outputs = run_scan(
-                step, parts, stacked, spec, left, self._reverse, self._memory, self._users, True
+                step,
+                parts,
+                stacked,
+                spec,
+                left,
+                self._reverse,
+                self._memory,
+                self._users,
+                by_parts=True,
+                before=self._before + done,
             )
         except Unsuited as unsuited:
             if unsuited.result is not None:  # one step has run
@@ -350,13 +384,19 @@ class _Call:
         if count == self._count:
             return self
         rest = copy.copy(self)
-        rest._count = count
+        rest._count, rest._before = count, self._before + self._count - count
         return rest
 
     def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
         """The plain loop, for derivatives of derivatives."""
         carry, ys = self._loop(tensors[:carries], tensors[carries : carries + rows], 0, [])
         return [*carry, *ys]
+
+    def as_python(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run all steps as Python."""
+        found = self.plainly(self._carry.first(), rows, 0, [])
+        self._carry.check_first()
+        return found
 
     def plainly(
         self, carry: list[Tensor], rows: list[Tensor], done: int, ys: list[list[Tensor]]
@@ -371,11 +411,8 @@ class _Call:
         size = len(carry)
         for at in range(done, self._count):
             row = [t[self._row(at)] for t in rows]
-            try:
+            with self._told(at):
                 result = self._one_step(carry, row)
-            except Exception as error:
-                error.add_note(f"in step {at} of those that ran, from 0")
-                raise
             carry = result[:size]
             ys.append(result[size:])
         if self._reverse:
@@ -383,13 +420,36 @@ class _Call:
         return carry, [ad.stack(column) for column in zip(*ys, strict=True)]
 
     def nothing(self, rows: list[Tensor]) -> tuple[Any, Any]:
-        """No step: what the outputs would be is found out with a row of zeros."""
+        """No step: what the outputs would be is found out with a row of zeros.
+
+        It draws no random numbers and changes no tensors.
+        """
         carry = self._carry.tensors
-        with ad.no_grad():
+
+        def outputs() -> list[tuple[Any, Any]]:
             row = [ad.zeros(t.shape[1:], dtype=t.dtype) for t in rows]
-            result = self._flat(self._step(*self._arguments(carry, row)))
-        ys = [t.new_empty((0, *t.shape)) for t in result[len(carry) :]]
+            result = self._flat(self._step(*self._arguments(self._carry.first(), row)))
+            return [(t.shape, t.dtype) for t in result[len(carry) :]]
+
+        numbers = _core._unrecorded(_core.default_generator.get_state)
+        rehearsal = Rehearsal()
+        try:
+            with ad.no_grad(), rehearsal:
+                forms = _core._unrecorded(outputs)
+        except Exception as error:
+            error.add_note(
+                "in a scan of no steps, which calls its step once, with a row of zeros, to see "
+                "what the outputs would be; fix: leave the scan out where there are no steps"
+            )
+            raise
+        finally:
+            rehearsal.undo()
+            _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        ys = [ad.empty((0, *shape), dtype=dtype) for shape, dtype in forms]
         return self._carry.built(carry), self._ys(ys)
+
+    def _told(self, step: int) -> in_step:
+        return in_step(self._before + step, self._users)
 
     # -- structures --------------------------------------------------------------------------------
 
@@ -397,7 +457,8 @@ class _Call:
         return self._count - 1 - step if self._reverse else step
 
     def _arguments(self, carry: list[Tensor], row: list[Tensor]) -> tuple[Any, Any]:
-        return self._carry.built(carry), _tree.unflatten(self._xs_spec, row)
+        x = None if self._xs_spec is None else _tree.unflatten(self._xs_spec, row)
+        return self._carry.built(carry), x
 
     def _ys(self, tensors: list[Tensor]) -> Any:
         assert self._ys_spec is not None
@@ -423,6 +484,12 @@ class _Call:
                 f"one of the structure {ys_spec}"
             )
         return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
+
+
+def _version_of(t: Tensor) -> int:
+    """The version, of which a recording takes no notice."""
+    found: int = _core._unrecorded(lambda: t._version)
+    return found
 
 
 def _is_read_twice(carry: list[Tensor], reached: list[Tensor]) -> bool:

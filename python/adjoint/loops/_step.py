@@ -273,6 +273,9 @@ class Step(FirstCall, StepForms):
         wanted: list[Tensor | None] = [None] * len(self._known)
         for k, g in zip(self._by, found, strict=True):
             wanted[k] = g
+        if any(g is not None and not recording.knows(g) for g in found):
+            # As of samples that it read from outside, which are batched anew on their way.
+            raise Refused("its backward pass gives a tensor that no operation of it has made", "")
         given = [g for _, g in asked]
         program = recording.program(start, recording.size(), given, wanted, False, self._known)
         held, gives = program.held(), [g is not None for g in wanted]

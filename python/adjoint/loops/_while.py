@@ -13,6 +13,7 @@ from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, without
 from ._cond import only_where, taken_by_sample
+from ._failing import in_step
 from ._loop import run_loop
 from ._memory import memory_of
 from ._recorded_while import recorded_while
@@ -88,19 +89,28 @@ def while_loop(
         state = following(state)
         return state, goes_on(state)
 
-    def plainly(state: list[Tensor], on: Any) -> list[Tensor]:
+    def plainly(state: list[Tensor], on: Any, done: int = 0) -> list[Tensor]:
         while not _is_batched(on) and bool(on):
-            state = carry.flat(following(carry.built(state)))
-            on = goes_on(carry.built(state))
-        return by_sample(state, on) if _is_batched(on) else state
+            with in_step(done, body_fn):
+                state = carry.flat(following(carry.built(state)))
+                on = goes_on(carry.built(state))
+            done += 1
+        return by_sample(state, on, done) if _is_batched(on) else state
 
-    def by_sample(state: list[Tensor], on: Any) -> list[Tensor]:
+    def from_start(on: Any) -> list[Tensor]:
+        found = plainly(carry.first(), on)
+        carry.check_first()
+        return found
+
+    def by_sample(state: list[Tensor], on: Any, done: int) -> list[Tensor]:
         # Until no sample goes on; those that have ended stay what they are.
         while isinstance(on, Tensor) and bool(apart(on)[0][0].any()):
-            given = [only_where(on, t) for t in state]
-            after = carry.flat(following(carry.built(given)))
-            state = [taken_by_sample(on, a, b) for a, b in zip(after, state, strict=True)]
-            on = on.reshape(()) & goes_on(carry.built(state))
+            with in_step(done, body_fn):
+                given = [only_where(on, t) for t in state]
+                after = carry.flat(following(carry.built(given)))
+                state = [taken_by_sample(on, a, b) for a, b in zip(after, state, strict=True)]
+                on = on.reshape(()) & goes_on(carry.built(state))
+            done += 1
         return state
 
     first = carry.tensors
@@ -115,7 +125,7 @@ def while_loop(
         tell("a while_loop", Refused("the condition is not a tensor", ""))
     inside = inside and mode == 0 and isinstance(on, Tensor)
     if not inside and (not usual or not isinstance(on, Tensor) or not bool(on)):
-        return carry.built(plainly(first, on))
+        return carry.built(from_start(on))
 
     def finish(result: Any) -> list[Tensor]:
         state, flag = result
@@ -132,14 +142,15 @@ def while_loop(
     if inside:
         assert isinstance(on, Tensor)
         found = recorded_while(on, step, carry, given, finish, again, kept)
-        return carry.built(plainly(first, on)) if found is None else carry.built(found)
+        return carry.built(from_start(on)) if found is None else carry.built(found)
     numbers = _core.default_generator.get_state()
-    result, made = record(step, (carry.built(given),), given, len(given), finish)
+    with in_step(0, body_fn):
+        result, made = record(step, (carry.built(given),), given, len(given), finish)
     if isinstance(made, Refused):
         tell("a while_loop", made)
         own = [t for t, start in zip(given, first, strict=True) if not start.requires_grad]
         result = without(own, result)
-        return carry.built(plainly(result[:-1], result[-1]))
+        return carry.built(plainly(result[:-1], result[-1], 1))
     _core.default_generator.set_state(numbers)
     made.ends_by_output()
     loop = LoopRun(made, len(given), None, False, kept, again)

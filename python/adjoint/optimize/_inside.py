@@ -61,6 +61,7 @@ class Program:
 
 def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
     """A function of tensors of these forms as a program; None where it cannot be one."""
+    from adjoint.loops._rehearsal import Rehearsal
     from adjoint.loops._step import record_inside
 
     walk = current_walk()
@@ -83,11 +84,15 @@ def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
         finally:
             _core.default_generator.set_state(state)
 
-    made = _core._unrecorded(record)
+    with Rehearsal() as rehearsal:
+        made = _core._unrecorded(record)
     if walk is not None and walk.has_effects():
         walk._take_back()  # they happen when the solver runs
+        made = Refused(*walk.refusals[0])
+    if isinstance(made, Refused):
+        rehearsal.undo()
         return None
-    return None if isinstance(made, Refused) else Program(made, is_single[0])
+    return Program(made, is_single[0])
 
 
 class Inside:

@@ -256,7 +256,8 @@ PyObject* watch_changes(PyObject*, PyObject* callback) {
   Object next = callback == Py_None ? Object() : Object::borrow(callback);
   std::swap(next, stack().watcher);
   t_watch_changes = callback != Py_None;
-  Py_RETURN_NONE;
+  if (!next) Py_RETURN_NONE;
+  return next.release();
 }
 
 // --- keeping tensors as a node does --------------------------------------------------------------

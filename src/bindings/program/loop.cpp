@@ -90,29 +90,36 @@ void check_output(const Program& p, size_t k) {
   if (p.outputs[k] < 0) value_error("_loop_forward(): the program has no output ", k);
 }
 
-Rows rows_of(PyObject* o) {
+// Rows, and the number in the whole loop of the step that comes first, for error messages.
+struct NumberedRows {
+  Rows rows;
+  int64_t number;
+};
+
+NumberedRows rows_of(PyObject* o) {
   Dims ends;
-  if (!parse_ints(o, &ends) || ends.size() != 2) type_error("rows: (from, to) is expected");
-  return {ends[0], ends[1]};
+  if (!parse_ints(o, &ends) || ends.size() != 3) type_error("rows: (from, to, number) is expected");
+  return {{ends[0], ends[1]}, ends[2]};
 }
 
-// Adds to the error that is on its way in which of these steps it came.
-void tell_step(int64_t step, const std::string& line) {
+// Adds to the error that is on its way in which step it came.
+void tell_step(int64_t step, const char* where) {
+  const std::string line = t_program_line ? t_program_line->describe() : "";
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   Object told = Object::steal(PyObject_CallMethod(
       value, "add_note", "s",
-      text("in step ", step, " of those that ran, from 0", line.empty() ? "" : ", at  ", line)
+      text("in step ", step, where, line.empty() ? "" : ", at  ", line)
           .c_str()));
   if (!told) PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
 
-// _loop_forward(program, (carry, ys, results, stop), carry, xs, ys, (from, to), tape or None, reached):
+// _loop_forward(program, (carry, ys, results, stop), carry, xs, ys, rows, tape or None, reached):
 // the carry, how many steps ran, and whether the loop has ended.
 PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  int64_t at = -1;
+  int64_t at = -1, number = 0;
   t_program_line = nullptr;
   PyObject* result = guard([&]() -> PyObject* {
     if (n != 8) type_error("_loop_forward() takes 8 arguments");
@@ -121,7 +128,8 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Tensors xs = tensors_of(args[3], "_loop_forward(): xs");
     Tensors ys = tensors_of(args[4], "_loop_forward(): ys", true);
     Tensors reached = tensors_of(args[7], "_loop_forward(): reached");
-    Rows rows = rows_of(args[5]);
+    auto [rows, first_number] = rows_of(args[5]);
+    number = first_number;
     PyObject *carry_from, *ys_from;
     Py_ssize_t results;
     int stop;
@@ -151,7 +159,7 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return Py_BuildValue("(OLO)", found.get(), static_cast<long long>(ran.steps),
                          ran.ended ? Py_True : Py_False);
   });
-  if (!result && at >= 0) tell_step(at, t_program_line ? t_program_line->describe() : "");
+  if (!result && at >= 0) tell_step(number + at, " of those that ran, from 0");
   return result;
 }
 
@@ -175,7 +183,9 @@ void put_back(PyObject* list, const Tensors& ts) {
 // _loop_backward(program, arriving, kept, (tape, first, each), carry, reached, ys, xs, rows): how
 // many steps were run. The lists `carry` and `reached` are changed.
 PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  return guard([&]() -> PyObject* {
+  int64_t at = -1, number = 0;
+  t_program_line = nullptr;
+  PyObject* result = guard([&]() -> PyObject* {
     if (n != 9) type_error("_loop_backward() takes 9 arguments");
     const Program& p = program_in(args[0]);
     if (!PyList_Check(args[4]) || !PyList_Check(args[5]))
@@ -192,7 +202,8 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(items.get()); ++k)
       form.arriving.push_back(arriving_of(PySequence_Fast_GET_ITEM(items.get(), k), g));
     form.kept = places(args[2], 0, each, "_loop_backward(): kept");
-    Rows rows = rows_of(args[8]);
+    auto [rows, first_number] = rows_of(args[8]);
+    number = first_number;
     const Tape& all = tape_of(tape);
     if (first < 0 || each < 0 || static_cast<int64_t>(all.size()) < first + rows.count() * each ||
         form.arriving.size() + form.kept.size() != p.inputs.size() ||
@@ -207,11 +218,13 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     check_rows(g.xs, rows, "_loop_backward()");
     GradMode off(false);
     int64_t done =
-        loop_backward(p, form, all, static_cast<size_t>(first), static_cast<size_t>(each), g, rows);
+        loop_backward(p, form, all, static_cast<size_t>(first), static_cast<size_t>(each), g, rows, &at);
     put_back(args[4], g.carry);
     put_back(args[5], g.reached);
     return PyLong_FromLongLong(done);
   });
+  if (!result && at >= 0) tell_step(number + at, " of those that ran, from 0, on the way back");
+  return result;
 }
 
 // _own_memory(results, operands): results that share memory neither with one another nor with operands:

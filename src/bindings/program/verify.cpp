@@ -30,12 +30,13 @@ struct Kept {
   };
   std::vector<Memory> memories;
   std::vector<Gradient> gradients;
+  std::unordered_set<const Storage*> seen;  // of these memories, which are held
 };
 constexpr char kKept[] = "adjoint._core.kept";
 
-void keep(Kept& kept, std::unordered_set<const Storage*>& seen, const Tensor& t) {
+void keep(Kept& kept, const Tensor& t) {
   Storage* s = t->storage;
-  if (!seen.insert(s).second) return;
+  if (!kept.seen.insert(s).second) return;
   auto* data = static_cast<const char*>(s->data);
   kept.memories.push_back({t, {data, data + s->bytes}, s->version, s->changed});
 }
@@ -44,11 +45,10 @@ void keep(Kept& kept, std::unordered_set<const Storage*>& seen, const Tensor& t)
 PyObject* keep_state(PyObject*, PyObject* tensors) {
   return guard([&]() -> PyObject* {
     auto kept = std::make_unique<Kept>();
-    std::unordered_set<const Storage*> seen;
     for (const Tensor& t : tensors_of(tensors, "_keep_state()")) {
-      keep(*kept, seen, t);
+      keep(*kept, t);
       Tensor grad = Tensor::borrow(t->grad);
-      if (grad) keep(*kept, seen, grad);
+      if (grad) keep(*kept, grad);
       kept->gradients.push_back({t, grad});
     }
     auto release = [](PyObject* capsule) {
@@ -57,6 +57,18 @@ PyObject* keep_state(PyObject*, PyObject* tensors) {
     Object capsule = checked(PyCapsule_New(kept.get(), kKept, release));
     kept.release();
     return capsule.release();
+  });
+}
+
+// _keep_memory(state, tensor): the memory of one more, as it is now.
+PyObject* keep_memory(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2 || !is_tensor(args[1])) type_error("_keep_memory() takes a state and a tensor");
+    auto* kept = static_cast<Kept*>(PyCapsule_GetPointer(args[0], kKept));
+    if (!kept) throw PythonError{};
+    Tensor t = Tensor::borrow(as_tensor(args[1]));
+    if (t->storage) keep(*kept, t);
+    Py_RETURN_NONE;
   });
 }
 
@@ -128,6 +140,8 @@ PyObject* run_plainly(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 PyMethodDef functions[] = {
     {"_keep_state", keep_state, METH_O, "The memory and the gradients of tensors as they are now."},
+    {"_keep_memory", reinterpret_cast<PyCFunction>(keep_memory), METH_FASTCALL,
+     "_keep_memory(state, tensor): the memory of one more, as it is now."},
     {"_put_back", put_back, METH_O, "Makes them what they were."},
     {"_run_plainly", reinterpret_cast<PyCFunction>(run_plainly), METH_FASTCALL,
      "_run_plainly(f, known): f() without programs, whether it drew random numbers, and which "

@@ -120,9 +120,10 @@ bool put(Tensor& place, Tensor grad) {
 }  // namespace
 
 int64_t loop_backward(const Program& p, const BackForm& form, const Tape& tape, size_t first,
-                      size_t each, LoopGradients& g, Rows rows) {
+                      size_t each, LoopGradients& g, Rows rows, int64_t* at) {
   const size_t carries = g.carry.size(), inputs = carries + g.xs.size();
   for (int64_t step = rows.count() - 1, done = 1; step >= 0; --step, ++done) {
+    *at = step;
     Tensors given, rest;
     given.reserve(form.arriving.size());
     rest.reserve(form.kept.size());

@@ -69,7 +69,7 @@ class Tape {
 // Runs steps; `carry` becomes what the last one made. What backward reads of each step is added to
 // `tape`, unless that is null. Tensors of `ys` that are undefined are not wanted. How many steps ran,
 // and whether the loop has ended. `reached` stands for what the program reached by itself. `at` is the
-// step that runs, for those who catch an error.
+// step of `rows` that runs, for those who catch an error.
 struct Ran {
   int64_t steps;
   bool ended;
@@ -98,8 +98,8 @@ struct LoopGradients {
 
 // Runs steps of `rows` backward, the last one first, until a gradient comes or goes that had not,
 // or had, been there before: how many it ran. `tape` has `each` values for every step of `rows`, from
-// place `first` on.
+// place `first` on. `at` is the step of `rows` that runs.
 int64_t loop_backward(const Program& p, const BackForm& form, const Tape& tape, size_t first,
-                      size_t each, LoopGradients& g, Rows rows);
+                      size_t each, LoopGradients& g, Rows rows, int64_t* at);
 
 }  // namespace adjoint

@@ -241,3 +241,29 @@ def test_a_recorded_call_takes_about_the_memory_of_an_eager_one() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 80 << 20  # all that the call has made is 300 MB
+
+
+def test_a_tensor_that_is_frozen_before_the_first_backward_pass() -> None:
+    """The pass is not taken down: later calls, where it is not frozen, would lack its gradient."""
+    x, w = ad.ones(3, requires_grad=True), ad.full((3,), 2.0, requires_grad=True)
+    f = ad.compile(lambda a, b: a.sin() * b)
+    y = f(x, w)
+    x.requires_grad_(False)
+    (y.sum()).backward()
+    assert x.grad is None and ad.equal(w.grad, x.sin())
+    x.requires_grad_()
+    for _ in range(2):
+        assert ad.equal(ad.autograd.grad(f(x, w).sum(), x)[0], x.cos() * w)
+
+
+def test_a_compiled_function_in_a_transform_that_is_differentiated_by_others() -> None:
+    x, w = ad.ones(3), ad.full((3,), 2.0, requires_grad=True)
+    f = ad.compile(lambda a, b: (a, a.sin() * b))
+
+    def slope(make: Any) -> Any:
+        g = ad.func.grad(lambda a, b: sum(t.square().sum() for t in make(a, b)))(x, w)
+        return g, *ad.autograd.grad((g * g).sum(), w)
+
+    wanted = slope(lambda a, b: (a, a.sin() * b))
+    for _ in range(2):
+        assert all(map(ad.equal, slope(f), wanted))

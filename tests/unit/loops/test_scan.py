@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -589,3 +590,17 @@ def test_the_graph_shows_a_scan_as_one_node() -> None:
     end, _ = ad.scan(lambda c, x: (c * k + x, None), ad.tensor(1.0), ad.ones(50))
     lines = ad.graph(end * 2).tree().splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["mul", "Loop"] and len(lines) == 4
+
+
+def test_a_step_without_inputs_is_given_none() -> None:
+    given: list[Any] = []
+
+    def step(c: ad.Tensor, x: Any) -> tuple[ad.Tensor, None]:
+        given.append(x)
+        return c + 1, None
+
+    for loop in (ad.scan, ad.checkpoint_loop):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ad.compiler.CompileWarning)  # it appends
+            loop(step, ad.zeros(2), length=3)
+    assert given == [None] * 6

@@ -265,3 +265,25 @@ def test_elements_of_a_tensor_from_outside_are_taken_into_the_program() -> None:
     p = ad.tensor([2.0, 0.5, 3.0], dtype=ad.float64)
     by_reverse, by_forward = ad.func.jacrev(end)(p), ad.func.jacfwd(end)(p)
     assert bool(((by_reverse - by_forward).abs() < 1e-12).all())
+
+
+@pytest.mark.parametrize("needs", range(8))
+def test_steps_that_hand_out_samples_from_outside(needs: int) -> None:
+    """Under forward mode their gradients are batched anew on the way."""
+    a, w, p = (ad.full((3,), 0.5 + k, requires_grad=bool(needs >> k & 1)) for k in range(3))
+
+    def by(mapped: Any) -> Any:
+        def f(a: ad.Tensor, w: ad.Tensor) -> ad.Tensor:
+            def sample(x: ad.Tensor) -> ad.Tensor:
+                rows = ad.stack([x * (0.2 * t) for t in range(3)])
+                return mapped(lambda _: ad.stack([(w * 0.7).tanh() + p, w]), rows).sum(0)
+
+            return ad.vmap(sample)(ad.stack([a]))
+
+        found = ad.func.jvp(f, (a, w), (a.detach().cos(), w.detach()))
+        leaves = [t for t in (a, w, p) if t.requires_grad and t is not a]
+        total = sum((t * t).sum() for t in found)
+        return [*found, *(ad.autograd.grad(total, leaves) if leaves else [])]
+
+    ours, wanted = by(ad.loops.map), by(lambda f, rows: ad.stack([f(row) for row in rows]))
+    assert all(map(ad.allclose, ours, wanted))

@@ -246,3 +246,27 @@ def test_a_condition_that_is_a_number_is_refused() -> None:
         ad.while_loop(lambda i: 3, lambda i: i + 1, ad.tensor(0))
     state = ad.while_loop(lambda c: c[0] < 3, lambda c: {0: c[0] + 1, 1: None}, {0: 0.0, 1: None})
     assert state[0].item() == 3 and state[1] is None
+
+
+@pytest.mark.parametrize("around", ["compiled", "in a scan"])
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_state_that_the_body_replaces_keeps_its_gradient_where_there_is_no_step(
+    around: str, count: int
+) -> None:
+    a, b = ad.ones(3, requires_grad=True), ad.full((3,), 2.0, requires_grad=True)
+
+    def loop(a: Any, b: Any) -> Any:
+        def body(a: Any, b: Any, k: Any) -> Any:
+            return a * b, ad.zeros(3), k + 1
+
+        return ad.while_loop(lambda a, b, k: k < count, body, (a, b, ad.tensor(0)))[:2]
+
+    def in_a_scan(a: Any, b: Any) -> Any:
+        return ad.scan(lambda c, _: (loop(*c), None), (a, b), length=4)[0]
+
+    found = ad.compile(loop)(a, b) if around == "compiled" else in_a_scan(a, b)
+    slopes = ad.autograd.grad(sum((t * t).sum() for t in found), (a, b))
+    if count == 0:
+        assert all(map(ad.equal, slopes, (2 * a, 2 * b)))
+    else:
+        assert not any(t.any() for t in slopes)
