@@ -92,6 +92,7 @@ PyObject* refused(PyObject* o, PyObject*) {
   });
 }
 PyObject* size(PyObject* o, PyObject*) { return PyLong_FromSize_t(capture_of(o).size()); }
+PyObject* followed(PyObject* o, PyObject*) { return PyLong_FromSize_t(capture_of(o).followed()); }
 PyObject* add_inputs(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
     capture_of(o).add_inputs(tensors_of(list, "add_inputs()"));
@@ -160,6 +161,7 @@ PyMethodDef recording_methods[] = {
     {"stop", stop, METH_NOARGS, "Ends that."},
     {"refused", refused, METH_NOARGS, "Why nothing can be recorded, and where; or None."},
     {"size", size, METH_NOARGS, "How many instructions there are."},
+    {"followed", followed, METH_NOARGS, "How many of them are known by an earlier period alone."},
     {"add_inputs", add_inputs, METH_O, "Tensors that later instructions get from outside."},
     {"reached", reached, METH_NOARGS, "Tensors that are not arguments and were read."},
     {"outside", outside, METH_O, "Which tensors share memory with what is not the function's."},
@@ -446,7 +448,18 @@ PyObject* set_roll_from(PyObject*, PyObject* count) {
   });
 }
 
+PyObject* set_follow_from(PyObject*, PyObject* count) {
+  return guard([&]() -> PyObject* {
+    size_t given = PyLong_AsSize_t(count);
+    if (PyErr_Occurred()) return nullptr;
+    return PyLong_FromSize_t(std::exchange(follow_from, std::max<size_t>(given, 8)));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_follow_from", set_follow_from, METH_O,
+     "_follow_from(count): from how many instructions on a recording looks for a period; what was "
+     "set before."},
     {"_roll_from", set_roll_from, METH_O,
      "_roll_from(count): from how many instructions on loops are looked for; what was set before."},
     {"_keep_stages", keep_stages, METH_O,

@@ -100,7 +100,7 @@ void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   size_t before = first_.size();
   bool late = from >= before;
   if (!late && to > before) throw std::logic_error("a program of several parts");
-  std::vector<Instruction>& part = late ? code_ : first_;
+  std::vector<Instruction>& part = (late ? code_ : first_).code();
   auto first = part.begin() + static_cast<std::ptrdiff_t>(late ? from - before : from);
   auto last = part.begin() + static_cast<std::ptrdiff_t>(late ? to - before : to);
   if (copied) {
@@ -114,7 +114,7 @@ void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
     part.erase(last, part.end());
     p.code = std::move(part);
     part.clear();
-    if (from == 0) code_.clear();
+    if (from == 0) code_ = {};
     return;
   }
   p.code.assign(std::make_move_iterator(first), std::make_move_iterator(last));
@@ -128,7 +128,7 @@ const std::vector<Instruction>& Capture::forward_code() {
   forward.descriptions = descriptions_;
   std::swap(forward.registers, registers_);  // lent: there may be millions
   std::swap(forward.roots, roots_);
-  forward.code = first_;
+  forward.code = first_.code();
   make_aliases(forward);
   equal_ = merge_common(forward);
   std::swap(forward.registers, registers_);
@@ -151,20 +151,21 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
   p.descriptions = descriptions_;
+  bool first = from == 0;
+  for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
+  p.given = static_cast<int>(given.size());
+  if (first) p.identity = identity_;
+  p.default_dtype = default_dtype_;
+  p.passes = first && passed_;
+  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
+  bool whole =
+      first ? to == (passes_ ? first_ : code_).size() : from == first_.size() && to == size();
+  if (whole && !copied && there.empty() && take_short(p, first)) return p;
   p.registers = registers_;
   for (int r : alive_) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
   take_code(p, from, to, copied);
-  for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
-  p.given = static_cast<int>(given.size());
-  bool first = from == 0;
-  if (first)
-    p.identity = identity_;
-  else
-    read_equal(p);
-  p.default_dtype = default_dtype_;
-  p.passes = first && passed_;
-  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
+  if (!first) read_equal(p);
   add_stacks(p);
   std::vector<int> kept;
   for (const Tensor& t : there) kept.push_back(register_of(t.get()));
@@ -172,7 +173,9 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     find_inputs(made, first);
     describe_inputs(made);
   };
-  run_passes(p, {first ? nullptr : &forward_code(), kept, take_inputs, loops(first)});
+  Loops asked = loops(first);
+  if (!first) asked.before = &forward_code();
+  run_passes(p, {asked.before, kept, take_inputs, asked});
   return p;
 }
 
@@ -190,7 +193,6 @@ Loops Capture::loops(bool first) {
   };
   found.wanted = first && !stacks_.empty();
   if (first) return found;
-  found.before = &forward_code();
   // Others know it by a header, whose memory nobody looks at.
   found.stack = [this](int from, int step, int64_t count) {
     for (const Stacked& s : stacks_) {
@@ -241,17 +243,36 @@ void Capture::stand_in(int reg) {
   headers_[reg] = std::move(header);
 }
 
+// The number that a program has for a register.
+int Capture::number_of(Program& p, int reg) {
+  if (!named_ || reg < 0) return reg;
+  auto [found, added] = numbers_.try_emplace(reg, static_cast<int>(p.registers.size()));
+  if (!added) return found->second;
+  Register r = registers_[reg];
+  if (headers_[reg]) r.data = headers_[reg].has(kData);
+  auto [root, first] = root_numbers_.try_emplace(r.root, static_cast<int>(p.roots.size()));
+  if (first) p.roots.push_back(roots_[r.root]);
+  r.root = root->second;
+  p.registers.push_back(r);
+  truth_.resize(p.registers.size(), -1);
+  truth_.back() = reg;
+  return found->second;
+}
+
 void Capture::find_inputs(Program& p, bool first) {
-  std::vector<bool> defined(registers_.size());
+  if (named_) truth_.resize(p.registers.size(), -1);  // others are made by loops
+  std::vector<bool> defined(named_ ? p.registers.size() : registers_.size());
   for (int reg : p.inputs) defined[reg] = true;
   auto need = [&](int reg) {
+    if (static_cast<size_t>(reg) >= defined.size()) defined.resize(static_cast<size_t>(reg) + 1);
     if (defined[reg]) return;
     defined[reg] = true;
     if (first && !p.roots[p.registers[reg].root].external)
       refuse("one backward pass reads what another one has computed");
-    if (!headers_[reg]) stand_in(reg);
+    int at = truth(reg);
+    if (!headers_[at]) stand_in(at);
     p.inputs.push_back(reg);
-    p.held.push_back(headers_[reg]);
+    p.held.push_back(headers_[at]);
   };
   for (const Instruction& i : p.code) {
     for (const Read& r : i.reads) need(r.reg);
@@ -264,7 +285,7 @@ void Capture::find_inputs(Program& p, bool first) {
   }
   // What the function has looked at only: it must be as it was.
   if (first) {
-    for (const Tensor& t : reached_) need(register_of(t.get()));
+    for (const Tensor& t : reached_) need(number_of(p, register_of(t.get())));
   }
   // Inputs of a later part may be memory that an earlier part made.
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
@@ -275,13 +296,14 @@ void Capture::describe_inputs(Program& p) const {
       std::ranges::any_of(p.code, [&](const Instruction& i) { return changes_outside(p, i); });
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
-    auto state = grad_states_.find(p.inputs[k]);
+    auto state = grad_states_.find(truth(p.inputs[k]));
     if (state != grad_states_.end()) {
       auto& [found, gradient] = state->second;
       p.grads.push_back({static_cast<int>(k), found, gradient.get()});
     }
-    auto noted = described_.find(p.inputs[k]);
-    Input input = noted != described_.end() ? noted->second : Input(headers_[p.inputs[k]].get());
+    auto noted = described_.find(truth(p.inputs[k]));
+    Input input =
+        noted != described_.end() ? noted->second : Input(headers_[truth(p.inputs[k])].get());
     p.requires_grad.push_back(input.requires_grad);
     p.leaf.push_back(input.leaf);
     p.view.push_back(input.view);

@@ -140,7 +140,11 @@ void Capture::start(bool until_inputs) {
   if (running_ || !refused_.empty()) return;
   if (captured()) throw std::logic_error("a recording is under way already");
   if (!std::exchange(started_, true)) newest_before_ = last_sequence;
-  if (until_inputs && !std::exchange(passes_, true)) std::swap(first_, code_);
+  if (until_inputs) {
+    if (!std::exchange(passes_, true)) std::swap(first_, code_);
+    first_.close();
+    code_.divide(static_cast<int>(registers_.size()));
+  }
   until_inputs_ = until_inputs;
   modes_ = t_modes;
   outer_ = std::exchange(t_recorder, this);
@@ -258,7 +262,7 @@ void Capture::constant(TensorObject* t) {
   }
   if (t->numel == 1) i.more->element = i.more->constant->data;
   i.writes.push_back(define(t));
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
 }
 
 void Capture::add_alias(int from, TensorObject* made) {
@@ -267,20 +271,20 @@ void Capture::add_alias(int from, TensorObject* made) {
   i.line = SourceLine::here();
   i.reads.push_back({from});
   i.writes.push_back(define(made));
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
 }
 
 void Capture::append(Instruction i, const Tensors& reads, const Tensors& results) {
   for (const Tensor& t : reads) i.reads.push_back({read(t.get())});
   if (!running_) return;
   for (const Tensor& t : results) i.writes.push_back(define(t.get()));
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
 }
 
 Tensors Capture::last_results() const {
   Tensors found;
   if (code_.empty()) return found;
-  for (int w : code_.back().writes) found.push_back(w < 0 ? Tensor() : headers_[w]);
+  for (int w : code_.last().writes) found.push_back(w < 0 ? Tensor() : headers_[w]);
   return found;
 }
 
@@ -357,7 +361,7 @@ void Capture::take_results(Instruction& i, const Value& out, const Value& kept) 
 }
 
 void Capture::roll_back(size_t instructions, size_t registers) {
-  code_.resize(instructions);
+  code_.cut(instructions);
   while (registers_.size() > registers) {
     TensorObject* t = headers_.back().get();
     // What was reached for the first time stays reached: its register is an input's.
@@ -440,7 +444,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
   const Op& op = c.op;
   if (!holds_tensors(out))
     return refuse(text("`", op.name, "` gives a value that is not a tensor"));
-  Instruction& i = code_.emplace_back();
+  Instruction i;
   i.op = &op;
   i.args = seen.args;
   i.reads = std::move(seen.reads);
@@ -462,6 +466,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
     if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
       i.with_more().element = descriptions_->element(out.object());
   }
+  write_down(std::move(i));
 }
 
 Value Capture::forward(Call& c) {
@@ -580,7 +585,7 @@ void Capture::change(Call& c, const Tensor& self) {
     i.writes.push_back(!t || register_of(t) >= 0 ? -1 : define(t));
   });
   roots_[registers_[reg].root].changed = true;
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
 }
 
 // --- tensors from outside ------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "dispatch/program_recorder.h"
+#include "program/capture/tape.h"
 #include "program/passes/roll.h"
 #include "program/program.h"
 
@@ -50,6 +51,8 @@ class Capture final : public Recorder {
   Tensors last_results() const;
   // How many instructions there are.
   size_t size() const { return first_.size() + code_.size(); }
+  // Of those, how many are known by an earlier period alone.
+  size_t followed() const { return first_.followed() + code_.followed(); }
 
   Value forward(Call& c) override;
   void change(Call& c, const Tensor& self) override;
@@ -109,10 +112,17 @@ class Capture final : public Recorder {
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to, bool copied);
+  bool take_short(Program& p, bool first);
+  bool is_even(const Stretch& s) const;
+  bool shorten(Program& p, const Tape& tape, bool first, std::vector<Instruction>& code);
+  void name_registers(Program& p);
+  void write_down(Instruction i) { code_.push(registers_, std::move(i)); }
   const std::vector<Instruction>& forward_code();
   void read_equal(Program& p);
   void stand_in(int reg);
   void find_inputs(Program& p, bool first);
+  int truth(int reg) const { return named_ ? truth_[reg] : reg; }
+  int number_of(Program& p, int reg);
   void add_stacks(Program& p) const;
   Loops loops(bool first);
   void describe_inputs(Program& p) const;
@@ -162,9 +172,13 @@ class Capture final : public Recorder {
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   // Those before the first backward pass on placeholders, once it has begun; and the others. Apart, so
   // that each may become a program without being copied: there may be millions.
-  std::vector<Instruction> first_, code_;
+  Tape first_, code_;
   std::optional<std::vector<Instruction>> forward_;
   std::vector<int> equal_;  // by register: the first that has its value
+  // Where a program has numbers of its own: those of the recording, and the other way round.
+  bool named_ = false;
+  std::vector<int> truth_;
+  std::unordered_map<int, int> numbers_, root_numbers_;
   Tensors reached_;
   Tensors arguments_;
   // Inputs as they were when the function had run: a program may be made later.

@@ -49,7 +49,7 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
     }
     i.writes.push_back(define(t.get()));
   }
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
   return results;
 }
 

@@ -65,7 +65,7 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
     accumulate_grad(leaf, grad);
   }
   if (int held = register_of(leaf->grad); held >= 0) roots_[registers_[held].root].changed = true;
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
   read_grad(leaf);
   return true;
 }
@@ -84,7 +84,7 @@ void Capture::read_grad(TensorObject* t) {
   int reg = define(t->grad);
   roots_[registers_[reg].root].external = true;
   i.writes.push_back(reg);
-  code_.push_back(std::move(i));
+  write_down(std::move(i));
 }
 
 void Capture::set_grad(TensorObject* t) {
@@ -98,7 +98,7 @@ void Capture::set_grad(TensorObject* t) {
     i.reads.push_back({reg, 1});
     if (reg >= 0) roots_[registers_[reg].root].external = true;
   }
-  if (running_) code_.push_back(std::move(i));
+  if (running_) write_down(std::move(i));
 }
 
 }  // namespace adjoint

@@ -69,9 +69,11 @@ std::map<std::pair<int, int>, RolledLoop::Range> RolledLoop::ranges() {
     const Input& in = inputs_[reg];
     if (in.kind != Relation::Stacked) continue;
     int apart = static_cast<int>(std::abs(in.step / each_));
-    Range& range = found.try_emplace({apart, reg % apart}, Range{reg, reg, {}}).first->second;
-    range.lowest = std::min({range.lowest, reg, in.reg});
-    range.highest = std::max({range.highest, reg, in.reg});
+    int last = in.reg + static_cast<int>(in.step * (all_runs() - 1));
+    int key = (reg % apart + apart) % apart;
+    Range& range = found.try_emplace({apart, key}, Range{reg, reg, {}}).first->second;
+    range.lowest = std::min({range.lowest, last, in.reg});
+    range.highest = std::max({range.highest, last, in.reg});
     range.regs.push_back(reg);
   }
   return found;
@@ -79,6 +81,10 @@ std::map<std::pair<int, int>, RolledLoop::Range> RolledLoop::ranges() {
 
 bool RolledLoop::fit_stacks() {
   for (auto& [key, range] : ranges()) {
+    if (from_.elided) {
+      if (!from_.elided->fits(range.lowest, range.highest, key.first)) return false;
+      continue;
+    }
     for (int reg = range.lowest; reg <= range.highest; reg += key.first) {
       if (p_.registers[reg].form != p_.registers[range.lowest].form || periods_.maker(reg) >= 0 ||
           !is_stackable(p_, reg))
@@ -91,7 +97,7 @@ bool RolledLoop::fit_stacks() {
 void RolledLoop::make_stacks() {
   for (auto& [key, range] : ranges()) {
     int apart = key.first;
-    int64_t row = bytes_of(p_.registers[range.lowest].geometry());
+    int64_t row = bytes_of(p_.registers[range.regs.front()].geometry());
     auto [stack, form] =
         from_.stack(range.lowest, apart, (range.highest - range.lowest) / apart + 1);
     place(stack, form);

@@ -162,7 +162,7 @@ void RolledLoop::connect() {
     made_.may_fail |= i.may_fail;
     made_.drawing |= i.draws();
   }
-  loop_->count = count_;
+  loop_->count = all_runs();
 }
 
 void RolledLoop::finish_body() {

@@ -48,7 +48,7 @@ void RolledLoop::note_changes() {
 bool RolledLoop::is_settled(int reg) const {
   auto found = changed_at_.find(root(reg));
   if (found == changed_at_.end()) return true;
-  auto run = static_cast<size_t>(run_of(static_cast<size_t>(periods_.maker(reg))));
+  auto run = static_cast<size_t>(run_that_makes(reg));
   return found->second < start_ + (run + 1) * length_;
 }
 
@@ -60,14 +60,19 @@ int RolledLoop::output(int reg) {
 
 void RolledLoop::take(int reg) {
   if (reg < 0 || !in_loop(reg) || !taken_.insert(reg).second) return;
-  loop_->taken.push_back({run_of(static_cast<size_t>(periods_.maker(reg))), output(in_last(reg)),
-                          static_cast<int>(made_.writes.size())});
+  loop_->taken.push_back(
+      {run_that_makes(reg), output(in_last(reg)), static_cast<int>(made_.writes.size())});
   made_.writes.push_back(reg);
 }
 
 void RolledLoop::find_outputs() {
   made_.kind = Kind::Repeat;
   made_.line = p_.code[start_].line;
+  for (size_t n = 0; from_.elided && n < from_.elided->readers.size(); ++n) {
+    Instruction* i = from_.elided->readers[n];
+    if (stack_of(*i)) continue;
+    for (const Read& r : i->reads) take(r.reg);
+  }
   for (size_t k = end_; k < p_.code.size(); ++k) {
     if (!stack_of(p_.code[k])) {
       for (const Read& r : p_.code[k].reads) take(r.reg);
@@ -87,7 +92,7 @@ bool RolledLoop::stack_of(Instruction& i) {
     int reg = i.reads[n].reg;
     if (places[n] >= 0 && in_loop(reg) && is_plain_row(p_.registers[reg].geometry()) &&
         is_settled(reg))
-      rows[in_last(reg)].emplace_back(run_of(static_cast<size_t>(periods_.maker(reg))), n);
+      rows[in_last(reg)].emplace_back(run_that_makes(reg), n);
   }
   std::vector<bool> covered(places.size());
   std::vector<Repeat::Written> written;

@@ -41,7 +41,8 @@ class Periods {
   // The longest one of at least `least` periods; none has a length of 0.
   Period longest(size_t least) const;
 
-  int maker(int reg) const { return maker_[reg]; }
+  // -1 where no instruction makes it.
+  int maker(int reg) const { return reg < static_cast<int>(maker_.size()) ? maker_[reg] : -1; }
   int slot(int reg) const { return slot_[reg]; }
   // Whether an instruction differs in its numbers from that which is `length` before it.
   bool varies(size_t k, size_t length) const;

@@ -19,13 +19,22 @@ RolledLoop::RolledLoop(Program& p, const Loops& from, const Periods& periods, co
 }
 
 bool RolledLoop::make() {
+  if (!choose()) return false;
+  finish();
+  return true;
+}
+
+bool RolledLoop::choose() {
   if (!choose_runs() || !find_inputs() || !fit_stacks() || !fit_changes()) return false;
   if (from_.before) fit_before();
+  return true;
+}
+
+void RolledLoop::finish() {
   note_changes();
   find_outputs();
   make_body();
   replace();
-  return true;
 }
 
 namespace {

@@ -7,10 +7,23 @@
 // they are short, so that a run is worth its overhead.
 #pragma once
 #include <functional>
+#include <unordered_map>
 
 #include "program/program.h"
 
 namespace adjoint {
+
+// Periods that stand after the last run of a loop, and that the code does not have: they are runs as
+// well (program/capture/shorten.cpp).
+struct Elided {
+  int64_t runs = 0;
+  // By register that they make: the run, and which register of the last run of the code it is.
+  std::unordered_map<int, std::pair<int64_t, int>> made;
+  // Whether registers from earlier code, each `step` after the one before, may be rows of one tensor.
+  std::function<bool(int lowest, int highest, int step)> fits;
+  // Instructions elsewhere that may do no more than to put values of runs one after another.
+  std::vector<Instruction*> readers;
+};
 
 // What loops ask of the recording that the code comes from. Bodies of loops have none.
 struct Loops {
@@ -23,6 +36,7 @@ struct Loops {
   // A register for the stack of `count` others, each `step` after the one before; null where there
   // is no code before this.
   std::function<std::pair<int, const TensorGeometry*>(int first, int step, int64_t count)> stack;
+  const Elided* elided = nullptr;
 };
 
 // Whether there were any.

@@ -31,6 +31,14 @@ class RolledLoop {
 
   // Puts the loop in place of its instructions; false if it cannot be one.
   bool make();
+  // The same in two steps: between them it is known which instructions the runs are.
+  bool choose();
+  void finish();
+  size_t start() const { return start_; }
+  size_t end() const { return end_; }
+  size_t length() const { return length_; }
+  // Whether the loop has taken the place of an instruction elsewhere.
+  bool has_ended(const Instruction* i) const { return ended_.count(i) > 0; }
 
  private:
   // An input of a body, by the register that the last run reads.
@@ -53,12 +61,25 @@ class RolledLoop {
   const Instruction& first(size_t k) const {
     return p_.code[k - static_cast<size_t>(count_ - 1) * length_];
   }
+  const std::pair<int64_t, int>* elided(int reg) const {
+    if (!from_.elided) return nullptr;
+    auto found = from_.elided->made.find(reg);
+    return found == from_.elided->made.end() ? nullptr : &found->second;
+  }
+  // How many runs there are, with those that the code does not have.
+  int64_t all_runs() const { return count_ + (from_.elided ? from_.elided->runs : 0); }
+  int64_t run_that_makes(int reg) const {
+    const auto* found = elided(reg);
+    return found ? found->first : run_of(static_cast<size_t>(periods_.maker(reg)));
+  }
   bool in_loop(int reg) const {
+    if (elided(reg)) return true;
     int m = periods_.maker(reg);
     return m >= static_cast<int>(start_) && m < static_cast<int>(end_);
   }
   // The register of the last run that stands where this one does in its own.
   int in_last(int reg) const {
+    if (const auto* found = elided(reg)) return found->second;
     auto m = static_cast<size_t>(periods_.maker(reg));
     size_t k = m + static_cast<size_t>(count_ - 1 - run_of(m)) * length_;
     return p_.code[k].writes[static_cast<size_t>(periods_.slot(reg))];
