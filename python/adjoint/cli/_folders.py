@@ -128,7 +128,7 @@ def clear(folder: str) -> None:
 def remove_shared(folder: str) -> None:
     """Remove shared memory of MPI's that ranks could not."""
     for path in glob.glob(f"{glob.escape(folder)}/shared-*"):
-        with open(path) as file:
+        with contextlib.suppress(OSError), open(path) as file:  # or another rank's turn to remove
             for shared in file.read().splitlines():
                 with contextlib.suppress(OSError):  # the rule: MPI has removed it
                     os.unlink(shared)

@@ -8,6 +8,7 @@ GIL. Blocking ``MPI_X(..., comm)`` and ``MPI_Ix(..., comm, request)`` take the s
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -123,7 +124,11 @@ def _note_shared_files(files: set[str]) -> None:
     """Tell the launcher what MPI has made: of ranks that are killed, MPICH's would stay forever."""
     folder = os.environ.get("ADJOINT_LAUNCH_FOLDER", "")
     if files and os.path.isdir(folder):
-        with open(os.path.join(folder, f"shared-{os.getpid()}"), "w") as file:
+        # Where a rank has failed meanwhile, the folder is being removed.
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(folder, f"shared-{os.getpid()}"), "w") as file,
+        ):
             file.write("\n".join(files))
 
 

@@ -13,6 +13,7 @@ from ._nodes import as_float, found, moved, nodes_of, rows
 __all__ = ["interp", "interp1d"]
 
 _STEPS = ("nearest", "previous", "next")
+_SAME = (("linear", "slinear"), ("previous", "zero"))  # other names of SciPy's
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
@@ -87,7 +88,7 @@ class interp1d:
                 f"interp1d: the values {list(self._y.shape)} do not have {self._x.numel()} along "
                 f"axis {axis}, as many as there are nodes"
             )
-        kind = {"slinear": "linear", "zero": "previous"}.get(kind, kind)
+        kind = next((name for name, same in _SAME if kind == same), kind)
         if kind not in ("linear", "cubic", *_STEPS):
             raise ValueError(
                 f"interp1d: there is no kind {kind!r}; there are 'linear', 'cubic', "
