@@ -274,3 +274,76 @@ def test_what_stands_before_the_steps_that_repeat_is_not_taken_for_one(
     fast = ad.compile(function)
     for _ in range(3):
         assert outcome(fast, 0, WANTS, 0) == expected
+
+
+def same_in_every_call(function: Function, wants: list[bool] = WANTS) -> Any:
+    expected = outcome(function, 0, wants, 0)
+    fast = ad.compile(function)
+    for _ in range(3):
+        assert outcome(fast, 0, wants, 0) == expected
+    return fast
+
+
+def several_ops(a: Any, b: Any, times: int) -> Any:
+    for _ in range(times):
+        a = 0.9 * a + 0.1 * ad.sin(a * b)
+    return a
+
+
+@pytest.mark.parametrize("late", [40, 60])
+@pytest.mark.parametrize("after", [400, 1500])
+def test_a_value_of_many_steps_ago_is_no_value_of_the_part_before(late: int, after: int) -> None:
+    """Backward steps read what a step long before made; all steps have as many registers."""
+
+    def function(a: Any, b: Any, k: Any, xs: Any, w: Any) -> Any:
+        values, x = [], a
+        for _ in range(late):
+            x = 0.99 * x
+            values.append(x)
+        for _ in range(2 * late):
+            x = several_ops(0.5 * values[-1] + 0.25 * values[-late] * b, b, 5)
+            values.append(x)
+        for i in range(late):
+            x = -several_ops(0.5 * x + 0.25 * values[i - late] * b, b, 5)
+        for _ in range(after):
+            x = several_ops(0.5 * x + 0.125 * x * x, b, 5)
+        return (x * 1,)
+
+    _core._roll_from(1000)
+    same_in_every_call(function)
+
+
+@pytest.mark.parametrize("picked", [(100,), (100, 200)])
+@pytest.mark.parametrize("times", [4, 5, 6, 10])
+def test_a_stack_has_few_values_of_a_second_loop(picked: tuple[int, ...], times: int) -> None:
+    def function(a: Any, b: Any, k: Any, xs: Any, w: Any) -> Any:
+        rows = []
+        for i in range(300):
+            a = several_ops(a, b, times)
+            if 100 <= i < 200:
+                rows.append(a)
+        for i in range(300):
+            a = 0.8 * several_ops(a, b, times) + 0.2 * ad.cos(a * b) * b
+            if i in picked:
+                rows.append(a)
+        return ad.stack(rows), a * 1
+
+    _core._roll_from(1000)
+    assert same_in_every_call(function, [False] * 5).programs
+
+
+@pytest.mark.parametrize("turn", [50, 51, 80])
+def test_all_steps_may_read_what_the_first_has_made(turn: int) -> None:
+    def function(a: Any, b: Any, k: Any, xs: Any, w: Any) -> Any:
+        x, y, z = b, a, a * 0.5
+        for i in range(300):
+            once = 0.5 * a.roll(1)
+            x = 0.6 * x + 0.3 * ad.sin(once)
+            y = 0.6 * y + 0.3 * ad.sin(once.cumsum(0) * 0.1)
+            x, y, z = y, z, x
+            if i == turn:
+                a = x
+        return x * y + z, a * 1
+
+    _core._roll_from(1000)
+    same_in_every_call(function)

@@ -321,4 +321,6 @@ def _bits(tensor: Tensor) -> Tensor:
         tensor = ad.view_as_real(tensor)
     if tensor.dtype == ad.bool:
         return tensor.contiguous()
+    if tensor.is_floating_point():  # which NaN it is where two meet is left open
+        tensor = tensor.masked_fill(tensor.isnan(), float("nan"))
     return tensor.contiguous().view(_BITS[tensor.element_size()])

@@ -101,8 +101,14 @@ Part part_for(PyObject* recorded, Tensor* grads, const Dims& places) {
   }
   Dims kept;
   if (!PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 2 ||
-      !parse_ints(PyTuple_GET_ITEM(found, 1), &kept))
+      !PyList_Check(PyTuple_GET_ITEM(found, 1)))
     type_error("partial backward: a program and places are expected");
+  PyObject* read = PyTuple_GET_ITEM(found, 1);  // as many as values are kept: no shape
+  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(read); ++k) {
+    int64_t place = PyLong_AsLongLong(PyList_GET_ITEM(read, k));
+    if (place == -1 && PyErr_Occurred()) throw PythonError{};
+    kept.push_back(place);
+  }
   return {Object::borrow(PyTuple_GET_ITEM(found, 0)), std::move(kept)};
 }
 

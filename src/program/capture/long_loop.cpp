@@ -204,6 +204,7 @@ bool LongLoop::lay_out(size_t periods) {
   if (highest - lowest > kMostRegisters) return false;
   lowest_ = highest < 0 ? 0 : lowest;
   for (int reg = lowest; reg <= highest; ++reg) few_->to(reg);
+  earlier_ = static_cast<int>(few_->p.registers.size());
   for (size_t k = from * (forward_ ? forward_->size() : 0); forward_ && k < to * forward_->size();
        ++k)
     few_->to(window_.emplace_back(forward_->at(k)));
@@ -228,8 +229,10 @@ bool LongLoop::try_with(size_t periods) {
   }
   if (!window_.empty()) few_loops_.before = &window_;
   const Program& p = few_->p;
-  bool stacks = bool(loops_.stack);
-  auto stackable = [this, stacks](int reg) { return stacks && is_stackable(few_->p, reg); };
+  // What none of the few makes is of the earlier part, or of a period that stands long before them.
+  auto stackable = [this](int reg) {
+    return loops_.stack && reg < earlier_ && is_stackable(few_->p, reg);
+  };
   periods_.emplace(p.code, p, stackable, false);
   period_ = periods_->longest(kLeastRuns);
   size_t d = runs_->size();

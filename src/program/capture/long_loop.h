@@ -64,7 +64,8 @@ class LongLoop {
   size_t first_, last_;               // periods that may be runs
   const Program* like_ = nullptr;
   std::optional<Renumbered> few_;
-  int lowest_ = 0;  // register of the earlier part that has the number 0
+  int lowest_ = 0;   // register of the earlier part that has the number 0
+  int earlier_ = 0;  // how many of that part have numbers
   std::vector<Instruction> window_;
   Loops few_loops_;
   Elided elided_;

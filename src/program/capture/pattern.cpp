@@ -71,7 +71,10 @@ bool Pattern::is_the_same_in_all(const Line& line) const {
     if (kept_[slot(reg)] || changed(reg) || line.by.offsets[w]) return false;
   }
   for (size_t r = 0; r < line.i.reads.size(); ++r) {
-    if (line.by.reads[r] || changed(line.i.reads[r].reg)) return false;
+    int reg = line.i.reads[r].reg;
+    if (line.by.reads[r] || changed(reg)) return false;
+    // All may read one value that the first period makes: it is not there before.
+    if (s_.has(reg) && !once_[slot(reg)]) return false;
   }
   return any && !line.i.draws();
 }

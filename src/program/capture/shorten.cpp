@@ -10,10 +10,11 @@
 namespace adjoint {
 namespace {
 
-// Whether it may be that all that an instruction does is to put values one after another.
+// Whether it may be that all that an instruction does is to put values one after another. Once a loop
+// has taken most of them, it still does, however few are left.
 bool may_be_stack(const Instruction& i) {
-  return i.reads.size() >= kLeastRuns &&
-         (i.kind == Kind::Rows || (i.kind == Kind::Apply && i.op->facts.part));
+  if (i.kind == Kind::Rows) return true;
+  return i.kind == Kind::Apply && i.op->facts.part && i.reads.size() >= kLeastRuns;
 }
 
 void sort_out(std::vector<int>& regs) {

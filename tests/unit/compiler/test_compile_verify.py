@@ -11,7 +11,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn, optim
-from adjoint.compiler import VerifyError
+from adjoint.compiler import VerifyError, _verify
 from adjoint.compiler._guards import Guards, Kind
 
 
@@ -320,3 +320,12 @@ def test_the_environment_verifies_whole_programs() -> None:
         run = [sys.executable, "-c", code]
         out = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
         assert out.stdout.strip() == expected
+
+
+def test_which_nan_it_is_is_no_difference() -> None:
+    nan = ad.tensor([1.0, float("nan")])
+    other = ad.tensor([1.0, float("-nan")])
+    assert nan.view(ad.int32)[1] != other.view(ad.int32)[1]
+    assert not _verify._difference_of(nan, other)
+    assert "nan eagerly, 1.0 in" in _verify._difference_of(ad.ones(2), nan)
+    assert "-0.0 eagerly, 0.0 in" in _verify._difference_of(ad.zeros(2), -ad.zeros(2))

@@ -5,6 +5,7 @@ Read worlds.py first: each function builds a world, in which one is called eager
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -324,3 +325,28 @@ def parameters_that_are_frozen_or_replaced() -> Any:
 @pytest.mark.parametrize("name", world)
 def test_a_compiled_function_is_seen_to_do_what_the_function_does(name: str) -> None:
     check(world[name], name not in EAGER)
+
+
+def test_a_pass_through_some_results_may_read_thousands_of_values() -> None:
+    kinds = tuple(random.Random(0).choices(range(4), k=9000))
+
+    def function(a: ad.Tensor, b: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+        x = a * 1
+        for kind in kinds:
+            if kind == 0:
+                x = 0.5 * ad.sin(x * b)
+            elif kind == 1:
+                x = ad.softmax(x, 0)
+            else:
+                x = ad.tanh(x + b) if kind == 2 else x @ x * b * 0.1
+        return b * b, x * 2
+
+    def gradients(run: Any) -> list[list[float]]:
+        leaves = [ad.linspace(0.1, 0.9, 3, requires_grad=True) for _ in "ab"]
+        run(*leaves)[1].sum().backward()
+        return [t.grad.tolist() for t in leaves if t.grad is not None]
+
+    expected, fast = gradients(function), ad.compile(function)
+    for _ in range(3):
+        assert gradients(fast) == expected
+    assert max(len(places) for _, places in fast.programs[0].partial.values()) > 4096
