@@ -8,12 +8,12 @@ first. Under ``create_graph`` the backward pass is a map itself, of the function
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import adjoint as ad
@@ -21,6 +21,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._progress import Bar, is_seen
 
+from ._farewell import call_soon, prepare
 from ._member import (
     Answer,
     AsItIs,
@@ -170,6 +171,7 @@ class _Plan:
         self.specs: list[tuple[list[Any], Any]] = []
         self._sent: set[int] = set()
         self.parent: _Plan | None = None
+        prepare()
         self._end = weakref.finalize(self, _end, places, owned, [j.token for j in self.jobs])
         self._end.atexit = False
 
@@ -354,8 +356,8 @@ def _end(places: Any, owned: bool, tokens: list[str]) -> None:
         places.close()
     elif places.is_addressed:
         for number in range(min(places.count, len(tokens))):
-            with contextlib.suppress(Exception):  # it may be gone, and its graphs with it
-                places.submit(number, release, tokens[number :: places.count])
+            theirs = tokens[number :: places.count]
+            call_soon(partial(places.tell, number, release, theirs))
 
 
 class _progress:

@@ -114,7 +114,7 @@ class Answer:
     differentiable: tuple[bool, ...]
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer, which calls release(), may run where it is held
 _parcels: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 _graphs: OrderedDict[str, tuple[list[Tensor], list[Tensor]]] = OrderedDict()
 

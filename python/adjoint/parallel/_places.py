@@ -39,6 +39,9 @@ class Here:
             future.set_exception(error)
         return future
 
+    def tell(self, place: int, function: Callable[..., Any], *args: Any) -> None:
+        """There is nobody else to be told."""
+
     def stop(self) -> None:
         """Nothing runs."""
 
@@ -76,6 +79,11 @@ class Places:
         except cf.BrokenExecutor:
             self._workers.pop(place).shutdown(wait=False)
             return self.submit(place, function, *args)
+
+    def tell(self, place: int, function: Callable[..., Any], *args: Any) -> None:
+        """Run it on a worker that is there; what it would be told is gone with one that is not."""
+        if (worker := self._workers.get(place % self.count)) is not None:
+            worker.submit(function, *args)
 
     def stop(self) -> None:
         """Let go of what runs; an engine's workers are the user's."""
