@@ -110,8 +110,7 @@ void tell_step(int64_t step, const char* where) {
   PyErr_NormalizeException(&type, &value, &trace);
   Object told = Object::steal(PyObject_CallMethod(
       value, "add_note", "s",
-      text("in step ", step, where, line.empty() ? "" : ", at  ", line)
-          .c_str()));
+      text("in step ", step, where, line.empty() ? "" : ", at  ", line).c_str()));
   if (!told) PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
@@ -217,8 +216,8 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     }
     check_rows(g.xs, rows, "_loop_backward()");
     GradMode off(false);
-    int64_t done =
-        loop_backward(p, form, all, static_cast<size_t>(first), static_cast<size_t>(each), g, rows, &at);
+    int64_t done = loop_backward(p, form, all, static_cast<size_t>(first),
+                                 static_cast<size_t>(each), g, rows, &at);
     put_back(args[4], g.carry);
     put_back(args[5], g.reached);
     return PyLong_FromLongLong(done);

@@ -19,7 +19,7 @@ bool may_be_stack(const Instruction& i) {
 
 void sort_out(std::vector<int>& regs) {
   std::ranges::sort(regs);
-  regs.erase(std::ranges::unique(regs).begin(), regs.end());
+  regs.erase(std::unique(regs.begin(), regs.end()), regs.end());  // clang 14 has no ranges::unique
 }
 
 // The views of a part, each of what stands behind all of them.

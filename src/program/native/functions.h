@@ -132,9 +132,7 @@ std::array<typename B::V, 2> both_near(B& l, typename B::V x, bool want_sin, boo
   auto odd = l.nonzero(l.bit_and(a.n, l.word(1)));
   const int quarter = l.narrow ? 30 : 62;  // bit 1 of n becomes the sign
   I turn = l.shifted(a.n, quarter), sign = l.word(l.narrow ? INT32_MIN : INT64_MIN);
-  auto flipped = [&](V v, I by) {
-    return l.from_bits(l.bit_xor(l.bits(v), l.bit_and(by, sign)));
-  };
+  auto flipped = [&](V v, I by) { return l.from_bits(l.bit_xor(l.bits(v), l.bit_and(by, sign))); };
   std::array<V, 2> found = {x, x};
   if (want_sin)
     found[0] = flipped(l.choose(odd, near_quarter, near_zero), l.bit_xor(turn, l.bits(x)));
