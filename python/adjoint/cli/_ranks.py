@@ -37,6 +37,7 @@ __all__ = ["Ranks"]
 # How Open MPI and srun name a rank: one that was killed, one that ended.
 _OF_RANK = rb"process rank (\d+)|Process name: \[\[\d+,\d+\],(\d+)\]|: task (\d+): (?!Exited)"
 _GRACE = 2.0  # seconds in which mpiexec ends the other ranks by itself
+_GRACE_TO_TELL = 10.0  # the same where it alone knows how a rank has ended: a busy machine is slow
 
 
 class Ranks:
@@ -113,7 +114,8 @@ class Ranks:
                 return 128 + self._signal
             self._gone = self._gone or self._vanished()
             if deadline is None and (self._failed() or self._gone):
-                deadline = time.monotonic() + _GRACE
+                grace = _GRACE if self._failed() else _GRACE_TO_TELL
+                deadline = time.monotonic() + grace
             if deadline is not None and time.monotonic() > deadline:
                 return 1
 
