@@ -14,7 +14,7 @@
 #include <unordered_set>
 
 #include "dispatch/program_recorder.h"
-#include "program/capture/tape.h"
+#include "program/capture/transcript.h"
 #include "program/passes/roll.h"
 #include "program/program.h"
 
@@ -114,7 +114,8 @@ class Capture final : public Recorder {
   void take_code(Program& p, size_t from, size_t to, bool copied);
   bool take_short(Program& p, bool first);
   bool is_even(const Stretch& s) const;
-  bool shorten(Program& p, const Tape& tape, bool first, std::vector<Instruction>& code);
+  bool shorten(Program& p, const Transcript& transcript, bool first,
+               std::vector<Instruction>& code);
   void name_registers(Program& p);
   void write_down(Instruction i) { code_.push(registers_, std::move(i)); }
   const std::vector<Instruction>& forward_code();
@@ -172,7 +173,7 @@ class Capture final : public Recorder {
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   // Those before the first backward pass on placeholders, once it has begun; and the others. Apart, so
   // that each may become a program without being copied: there may be millions.
-  Tape first_, code_;
+  Transcript first_, code_;
   std::optional<std::vector<Instruction>> forward_;
   std::vector<int> equal_;  // by register: the first that has its value
   // Where a program has numbers of its own: those of the recording, and the other way round.

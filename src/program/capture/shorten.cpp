@@ -25,11 +25,11 @@ void sort_out(std::vector<int>& regs) {
 // The views of a part, each of what stands behind all of them.
 class Views {
  public:
-  Views(const Tape& tape, const std::deque<Pattern>& patterns,
+  Views(const Transcript& transcript, const std::deque<Pattern>& patterns,
         const std::vector<Register>& registers, const std::vector<Memory>& roots)
       : patterns_(patterns), registers_(registers), roots_(roots) {
-    for (const Tape::Part& q : tape.parts()) add(q.code);
-    add(tape.rest());
+    for (const Transcript::Part& q : transcript.parts()) add(q.code);
+    add(transcript.rest());
   }
   // The instruction that makes a view; nothing for other registers.
   std::optional<Instruction> of(int reg) const {
@@ -160,25 +160,26 @@ bool Capture::is_even(const Stretch& s) const {
 }
 
 bool Capture::take_short(Program& p, bool first) {
-  Tape& tape = first && !passes_ ? code_ : first ? first_ : code_;
-  tape.close();
-  auto even = [&](const Tape& t) {
-    return t.has_stretches() &&
-           std::ranges::all_of(t.parts(), [&](const Tape::Part& q) { return is_even(q.then); });
+  Transcript& transcript = first && !passes_ ? code_ : first ? first_ : code_;
+  transcript.close();
+  auto even = [&](const Transcript& t) {
+    return t.has_stretches() && std::ranges::all_of(t.parts(), [&](const Transcript::Part& q) {
+             return is_even(q.then);
+           });
   };
-  if (!even(tape) || (!first && !even(first_))) return false;
+  if (!even(transcript) || (!first && !even(first_))) return false;
   // Other loops of a later part need the instructions of all.
   size_t left = 0;
   auto count = [&](const std::vector<Instruction>& some) {
     left += static_cast<size_t>(
         std::ranges::count_if(some, [&](const Instruction& i) { return !is_view(registers_, i); }));
   };
-  for (const Tape::Part& q : tape.parts()) count(q.code);
-  count(tape.rest());
+  for (const Transcript::Part& q : transcript.parts()) count(q.code);
+  count(transcript.rest());
   if (!first && left > roll_from / 4) return false;
   std::vector<Instruction> code;
-  if (!shorten(p, tape, first, code)) return false;
-  tape = {};
+  if (!shorten(p, transcript, first, code)) return false;
+  transcript = {};
   if (first) code_ = {};
   p.code = std::move(code);
   name_registers(p);
@@ -195,15 +196,16 @@ bool Capture::take_short(Program& p, bool first) {
   return true;
 }
 
-bool Capture::shorten(Program& p, const Tape& tape, bool first, std::vector<Instruction>& code) {
-  int part = first ? 0 : tape.part();
+bool Capture::shorten(Program& p, const Transcript& transcript, bool first,
+                      std::vector<Instruction>& code) {
+  int part = first ? 0 : transcript.part();
   std::deque<Pattern> before;
   for (size_t k = 0; !first && k < first_.parts().size(); ++k)
     before.emplace_back(first_.parts()[k].then, registers_, roots_, std::vector<int>());
   // All but the stretches; the last are stacks that later parts read.
   std::vector<std::vector<Instruction>> others;
-  for (const Tape::Part& q : tape.parts()) others.push_back(q.code);
-  others.push_back(tape.rest());
+  for (const Transcript::Part& q : transcript.parts()) others.push_back(q.code);
+  others.push_back(transcript.rest());
   for (auto& some : others) {
     for (Instruction& i : some) {
       for (Read& r : i.reads) {
@@ -224,10 +226,10 @@ bool Capture::shorten(Program& p, const Tape& tape, bool first, std::vector<Inst
     }
   }
   std::deque<Pattern> own;
-  for (const Tape::Part& q : tape.parts())
+  for (const Transcript::Part& q : transcript.parts())
     own.emplace_back(q.then, registers_, roots_, std::vector<int>());
-  const Views views(tape, own, registers_, roots_);
-  for (const Tape::Part& q : tape.parts()) {
+  const Views views(transcript, own, registers_, roots_);
+  for (const Transcript::Part& q : transcript.parts()) {
     if (!note_reads(q.then, part, views, wanted)) return false;
   }
   sort_out(wanted);
@@ -236,8 +238,8 @@ bool Capture::shorten(Program& p, const Tape& tape, bool first, std::vector<Inst
   Loops from = loops(first);
   std::unordered_set<const Instruction*> gone;
   std::vector<std::vector<Instruction>> made;
-  for (size_t k = 0; k < tape.parts().size(); ++k) {
-    const Stretch& s = tape.parts()[k].then;
+  for (size_t k = 0; k < transcript.parts().size(); ++k) {
+    const Stretch& s = transcript.parts()[k].then;
     Pattern pattern(s, registers_, roots_, all);
     make_rows(pattern, part, views);
     // A result that is a view says so: it is made as it was.

@@ -1,5 +1,5 @@
 // Code that repeats itself, by its first period: every later one is the same instruction by
-// instruction, on registers that are as many further on each time. Read next: tape.h, which finds
+// instruction, on registers that are as many further on each time. Read next: transcript.h, which finds
 // it while it is recorded, and shorten.cpp, which makes loops of it.
 #pragma once
 #include <vector>

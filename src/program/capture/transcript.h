@@ -11,7 +11,7 @@ namespace adjoint {
 // Instructions from which on a period is looked for, and that a stretch has at least.
 extern size_t follow_from;
 
-class Tape {
+class Transcript {
  public:
   struct Part {
     std::vector<Instruction> code;

@@ -1,5 +1,5 @@
-// Read tape.h first.
-#include "program/capture/tape.h"
+// Read transcript.h first.
+#include "program/capture/transcript.h"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ bool is_row(const Stretch& s, size_t n, size_t read, int part) {
 
 }  // namespace
 
-void Tape::push(const std::vector<Register>& registers, Instruction i) {
+void Transcript::push(const std::vector<Register>& registers, Instruction i) {
   if (following_.length) {
     Stretch& s = following_;
     size_t n = s.count % s.length;
@@ -61,7 +61,7 @@ void Tape::push(const std::vector<Register>& registers, Instruction i) {
 }
 
 // Distances to earlier places where the last instructions stand, too.
-void Tape::look_for_period(const std::vector<Register>& registers) {
+void Transcript::look_for_period(const std::vector<Register>& registers) {
   size_t size = open_.size() - floor_;
   next_look_ = size + size / 2;
   std::vector<size_t> tokens;
@@ -78,7 +78,7 @@ void Tape::look_for_period(const std::vector<Register>& registers) {
 }
 
 // Whether at least half of what was looked at are periods of this length; if so they are followed.
-bool Tape::follow(const std::vector<Register>& registers, size_t length) {
+bool Transcript::follow(const std::vector<Register>& registers, size_t length) {
   size_t end = open_.size(), k = end;
   std::vector<Moves> moves(length);
   std::vector<bool> known(length), varies(length);
@@ -136,7 +136,7 @@ bool Tape::follow(const std::vector<Register>& registers, size_t length) {
 }
 
 // Whole periods become a stretch; what is left over stands after it.
-void Tape::close() {
+void Transcript::close() {
   if (!following_.length) return;
   Stretch s = std::exchange(following_, {});
   size_t whole = s.count / s.length * s.length;
@@ -159,13 +159,13 @@ void Tape::close() {
   next_look_ = open_.size() - floor_ + follow_from;
 }
 
-size_t Tape::followed() const {
+size_t Transcript::followed() const {
   size_t found = following_.count;
   for (const Part& p : parts_) found += p.then.count;
   return found;
 }
 
-void Tape::divide(int part) {
+void Transcript::divide(int part) {
   close();
   floor_ = open_.size();
   next_look_ = 0;
@@ -173,7 +173,7 @@ void Tape::divide(int part) {
 }
 
 // The last stretch becomes instructions again.
-void Tape::open_again() {
+void Transcript::open_again() {
   Part p = std::move(parts_.back());
   parts_.pop_back();
   closed_ -= p.code.size() + p.then.count;
@@ -186,7 +186,7 @@ void Tape::open_again() {
                std::make_move_iterator(after.end()));
 }
 
-void Tape::cut(size_t size) {
+void Transcript::cut(size_t size) {
   if (this->size() == size) return;
   size_t before = closed_ + open_.size();
   if (size >= before) {
@@ -204,13 +204,13 @@ void Tape::cut(size_t size) {
   floor_ = std::min(floor_, open_.size());
 }
 
-Instruction Tape::last() const {
+Instruction Transcript::last() const {
   if (following_.count) return following_.at(following_.count - 1);
   if (!open_.empty()) return open_.back();
   return parts_.back().then.at(parts_.back().then.count - 1);
 }
 
-std::vector<Instruction>& Tape::code() {
+std::vector<Instruction>& Transcript::code() {
   close();
   if (parts_.empty()) return open_;
   std::vector<Instruction> all;
