@@ -9,53 +9,54 @@ namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 
 template <class V>
-struct Cell {
+struct ComplexCell {
   V re, im;
 };
 
 template <class V>
-ADJOINT_INLINE Cell<V> operator+(Cell<V> a, Cell<V> b) {
+ADJOINT_INLINE ComplexCell<V> operator+(ComplexCell<V> a, ComplexCell<V> b) {
   return {a.re + b.re, a.im + b.im};
 }
 template <class V>
-ADJOINT_INLINE Cell<V> operator-(Cell<V> a, Cell<V> b) {
+ADJOINT_INLINE ComplexCell<V> operator-(ComplexCell<V> a, ComplexCell<V> b) {
   return {a.re - b.re, a.im - b.im};
 }
 template <class V>
-ADJOINT_INLINE Cell<V> operator*(Cell<V> a, Cell<V> b) {
+ADJOINT_INLINE ComplexCell<V> operator*(ComplexCell<V> a, ComplexCell<V> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 // By -i, a quarter of a turn.
 template <class V>
-ADJOINT_INLINE Cell<V> turned(Cell<V> a) {
+ADJOINT_INLINE ComplexCell<V> turned(ComplexCell<V> a) {
   return {a.im, -a.re};
 }
 template <class V>
-ADJOINT_INLINE Cell<V> swapped(Cell<V> a) {
+ADJOINT_INLINE ComplexCell<V> swapped(ComplexCell<V> a) {
   return {a.im, a.re};
 }
 
 // Tiles hold cells one behind the other, aligned.
 template <class V>
-ADJOINT_INLINE Cell<V> cell_at(const ScalarOf<V>* tile, int64_t k) {
+ADJOINT_INLINE ComplexCell<V> cell_at(const ScalarOf<V>* tile, int64_t k) {
   const V* v = reinterpret_cast<const V*>(tile) + 2 * k;
   return {v[0], v[1]};
 }
 template <class V>
-ADJOINT_INLINE void set_cell(ScalarOf<V>* tile, int64_t k, Cell<V> c) {
+ADJOINT_INLINE void set_cell(ScalarOf<V>* tile, int64_t k, ComplexCell<V> c) {
   V* v = reinterpret_cast<V*>(tile) + 2 * k;
   v[0] = c.re;
   v[1] = c.im;
 }
 // The same number in all lanes.
 template <class V>
-ADJOINT_INLINE Cell<V> number_at(const ScalarOf<V>* numbers, int64_t k) {
+ADJOINT_INLINE ComplexCell<V> number_at(const ScalarOf<V>* numbers, int64_t k) {
   return {splat<V>(numbers[2 * k]), splat<V>(numbers[2 * k + 1])};
 }
 
 template <class V>
-ADJOINT_INLINE void four(Cell<V>& a, Cell<V>& b, Cell<V>& c, Cell<V>& d) {
-  const Cell<V> even = a + c, odd = b + d, across = a - c, turn = turned(b - d);
+ADJOINT_INLINE void four(ComplexCell<V>& a, ComplexCell<V>& b, ComplexCell<V>& c,
+                         ComplexCell<V>& d) {
+  const ComplexCell<V> even = a + c, odd = b + d, across = a - c, turn = turned(b - d);
   a = even + odd;
   b = across + turn;
   c = even - odd;
@@ -89,10 +90,10 @@ struct Circle<7> {
 
 // Elements j and R - j share their cosines and sines but for a sign.
 template <int R, class V>
-ADJOINT_INLINE void odd_transform(Cell<V>* x) {
+ADJOINT_INLINE void odd_transform(ComplexCell<V>* x) {
   using S = ScalarOf<V>;
   constexpr int H = (R - 1) / 2;
-  Cell<V> sum[H], rest[H], first = x[0], total = x[0];
+  ComplexCell<V> sum[H], rest[H], first = x[0], total = x[0];
 #pragma GCC unroll 8
   for (int j = 0; j < H; ++j) {
     sum[j] = x[j + 1] + x[R - 1 - j];
@@ -102,7 +103,7 @@ ADJOINT_INLINE void odd_transform(Cell<V>* x) {
   x[0] = total;
 #pragma GCC unroll 8
   for (int k = 0; k < H; ++k) {
-    Cell<V> a = first, b{};
+    ComplexCell<V> a = first, b{};
 #pragma GCC unroll 8
     for (int j = 0; j < H; ++j) {
       const S c = static_cast<S>(Circle<R>::cos[k][j]), s = static_cast<S>(Circle<R>::sin[k][j]);
@@ -118,9 +119,9 @@ ADJOINT_INLINE void odd_transform(Cell<V>* x) {
 
 // The transform of R cells in place, in natural order.
 template <int R, class V>
-ADJOINT_INLINE void butterfly(Cell<V>* x) {
+ADJOINT_INLINE void butterfly(ComplexCell<V>* x) {
   if constexpr (R == 2) {
-    const Cell<V> a = x[0];
+    const ComplexCell<V> a = x[0];
     x[0] = a + x[1];
     x[1] = a - x[1];
   } else if constexpr (R == 4) {
@@ -130,11 +131,11 @@ ADJOINT_INLINE void butterfly(Cell<V>* x) {
     four(x[0], x[2], x[4], x[6]);
     four(x[1], x[3], x[5], x[7]);
     // The odd ones times exp(-i pi / 4), -i, exp(-3 i pi / 4).
-    const Cell<V> odd[4] = {x[1],
-                            {(x[3].re + x[3].im) * half, (x[3].im - x[3].re) * half},
-                            turned(x[5]),
-                            {(x[7].im - x[7].re) * half, (x[7].re + x[7].im) * -half}};
-    const Cell<V> even[4] = {x[0], x[2], x[4], x[6]};
+    const ComplexCell<V> odd[4] = {x[1],
+                                   {(x[3].re + x[3].im) * half, (x[3].im - x[3].re) * half},
+                                   turned(x[5]),
+                                   {(x[7].im - x[7].re) * half, (x[7].re + x[7].im) * -half}};
+    const ComplexCell<V> even[4] = {x[0], x[2], x[4], x[6]};
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       x[k] = even[k] + odd[k];
@@ -149,8 +150,8 @@ ADJOINT_INLINE void butterfly(Cell<V>* x) {
 // cells lie `to_gap` apart.
 template <int R, bool Roots, class V>
 ADJOINT_INLINE void step(const ScalarOf<V>* x, int64_t from_gap, ScalarOf<V>* y, int64_t to_gap,
-                         const Cell<V>* roots) {
-  Cell<V> c[R];
+                         const ComplexCell<V>* roots) {
+  ComplexCell<V> c[R];
 #pragma GCC unroll 8
   for (int j = 0; j < R; ++j) c[j] = cell_at<V>(x, from_gap * j);
   butterfly<R>(c);
@@ -161,7 +162,7 @@ ADJOINT_INLINE void step(const ScalarOf<V>* x, int64_t from_gap, ScalarOf<V>* y,
 
 template <int R, class V>
 struct RootsOf {
-  Cell<V> at[R - 1];
+  ComplexCell<V> at[R - 1];
   inline __attribute__((always_inline)) explicit RootsOf(const ScalarOf<V>* numbers) {
 #pragma GCC unroll 8
     for (int k = 0; k < R - 1; ++k) at[k] = number_at<V>(numbers, k);
@@ -196,11 +197,11 @@ static void pass_of_any(const T* x, T* y, const fft::Stage& stage, const T* numb
   for (int64_t p = 0; p < m; ++p) {
     const T* roots = numbers + stage.roots + 2 * (r - 1) * (p - 1);
     for (int64_t q = 0; q < s; ++q) {
-      const Cell<V> first = cell_at<V>(x, q + s * p);
-      Cell<V> total = first;
+      const ComplexCell<V> first = cell_at<V>(x, q + s * p);
+      ComplexCell<V> total = first;
       for (int64_t j = 1; j <= h; ++j) {
-        const Cell<V> a = cell_at<V>(x, q + s * (p + m * j));
-        const Cell<V> b = cell_at<V>(x, q + s * (p + m * (r - j)));
+        const ComplexCell<V> a = cell_at<V>(x, q + s * (p + m * j));
+        const ComplexCell<V> b = cell_at<V>(x, q + s * (p + m * (r - j)));
         set_cell<V>(sums, j - 1, a + b);
         set_cell<V>(rests, j - 1, a - b);
         total = total + (a + b);
@@ -208,16 +209,16 @@ static void pass_of_any(const T* x, T* y, const fft::Stage& stage, const T* numb
       T* to = y + 2 * kLanes<V> * (q + s * r * p);
       set_cell<V>(to, 0, total);
       for (int64_t k = 1; k <= h; ++k) {
-        Cell<V> a = first, b{};
+        ComplexCell<V> a = first, b{};
         for (int64_t j = 0; j < h; ++j) {
-          const Cell<V> w = number_at<V>(circle, (k - 1) * h + j);
-          const Cell<V> sum = cell_at<V>(sums, j), rest = cell_at<V>(rests, j);
+          const ComplexCell<V> w = number_at<V>(circle, (k - 1) * h + j);
+          const ComplexCell<V> sum = cell_at<V>(sums, j), rest = cell_at<V>(rests, j);
           a.re += sum.re * w.re;
           a.im += sum.im * w.re;
           b.re += rest.re * w.im;
           b.im += rest.im * w.im;
         }
-        Cell<V> low{a.re + b.im, a.im - b.re}, high{a.re - b.im, a.im + b.re};
+        ComplexCell<V> low{a.re + b.im, a.im - b.re}, high{a.re - b.im, a.im + b.re};
         if (p) {
           low = low * number_at<V>(roots, k - 1);
           high = high * number_at<V>(roots, r - k - 1);

@@ -49,7 +49,7 @@ ADJOINT_INLINE void put(half_t* to, const float* from, uint32_t mask, int64_t st
 
 template <class T, class Out>
 ADJOINT_INLINE void put_all(const ConvSums& s, int rows, int vectors, const T* sums,
-                            const Place* places, Out* out) {
+                            const VectorPlace* places, Out* out) {
   for (int m = 0; m < rows; ++m, out += s.out_plane)
     for (int v = 0; v < vectors; ++v)
       put(out + places[v].out, sums + (m * vectors + v) * kLanes<VecOf<T>>, places[v].mask,
@@ -58,7 +58,7 @@ ADJOINT_INLINE void put_all(const ConvSums& s, int rows, int vectors, const T* s
 
 template <class T>
 __attribute__((noinline)) void finish(const ConvSums& s, int rows, int vectors, const T* sums,
-                                      const Place* places, char* out, int64_t stored) {
+                                      const VectorPlace* places, char* out, int64_t stored) {
   if (stored < rows) rows = static_cast<int>(stored);
 #if ADJOINT_SIMD == 512
   if constexpr (sizeof(T) == 4)
@@ -82,7 +82,7 @@ ADJOINT_INLINE void add_product(V& sum, V a, V b) {
 // A sum runs over k in order, whatever the tile: the result depends neither on how positions are
 // shared out nor, where there is a fused product, on the width of vectors.
 template <class T, bool Pairs, int M, int N>
-void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, char* out,
+void tile(const ConvSums& s, const T* w, const T* bias, const VectorPlace* places, char* out,
           int64_t stored) {
   using V = VecOf<T>;
   const T* base[N];
@@ -117,7 +117,7 @@ void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, cha
 }
 
 template <class T>
-using Tile = void (*)(const ConvSums&, const T*, const T*, const Place*, char*, int64_t);
+using Tile = void (*)(const ConvSums&, const T*, const T*, const VectorPlace*, char*, int64_t);
 template <class T>
 using TilesOfRows = std::array<Tile<T>, 8>;
 

@@ -50,8 +50,8 @@ ADJOINT_INLINE void add_product(V& sum, V a, V b) {
 // g is [place][M][lanes]. x is loaded under the mask of the vector, so that what lies between rows
 // does not enter: 0 * inf would be NaN.
 template <class T, bool Pairs, int M, int N>
-void tile(int64_t count, const Place* places, const T* g, const T* x, const int32_t* offset, T* dw,
-          int64_t row, int64_t stored) {
+void tile(int64_t count, const VectorPlace* places, const T* g, const T* x, const int32_t* offset,
+          T* dw, int64_t row, int64_t stored) {
   using V = VecOf<T>;
   constexpr int L = kLanes<V>;
   V sum[M][N];
@@ -78,7 +78,7 @@ void tile(int64_t count, const Place* places, const T* g, const T* x, const int3
 }
 
 template <class T>
-using Tile = void (*)(int64_t, const Place*, const T*, const T*, const int32_t*, T*, int64_t,
+using Tile = void (*)(int64_t, const VectorPlace*, const T*, const T*, const int32_t*, T*, int64_t,
                       int64_t);
 template <class T>
 using TilesOfRows = std::array<Tile<T>, 12>;
@@ -92,7 +92,7 @@ constexpr TilesOfRows<T> tiles_of() {
 }
 
 template <class T>
-void gather(const ConvProducts& s, const Place* places, int64_t count, int rows, T* to) {
+void gather(const ConvProducts& s, const VectorPlace* places, int64_t count, int rows, T* to) {
   using V = VecOf<T>;
   for (int64_t v = 0; v < count; ++v) {
     const T* from = reinterpret_cast<const T*>(s.g) + places[v].out;
@@ -119,7 +119,7 @@ void conv_products(char* const* p, int64_t) {
   T* dw = reinterpret_cast<T*>(s.dw);
   for (int64_t first = 0; first < s.count; first += s.slice) {
     const int64_t some = s.slice < s.count - first ? s.slice : s.count - first;
-    const Place* places = s.places + first;
+    const VectorPlace* places = s.places + first;
     gather<T>(s, places, some, rows, gathered);
     for (int64_t t = 0; t < s.length; t += columns) {
       const int64_t these = columns < s.length - t ? columns : s.length - t;

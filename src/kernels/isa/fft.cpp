@@ -137,7 +137,7 @@ void run_convolution(const TilePlan<T>& plan, Tiles<T>& t) {
   const T *chirp = plan.chirp.data(), *spectrum = plan.spectrum.data();
   for (int64_t k = 0; k < n; ++k)
     set_cell<V>(t.now, k, cell_at<V>(t.now, k) * number_at<V>(chirp, k));
-  for (int64_t k = n; k < m; ++k) set_cell<V>(t.now, k, Cell<V>{});
+  for (int64_t k = n; k < m; ++k) set_cell<V>(t.now, k, ComplexCell<V>{});
   run_stages(*plan.inner, t);
   for (int64_t k = 0; k < m; ++k)
     set_cell<V>(t.now, k, swapped(cell_at<V>(t.now, k) * number_at<V>(spectrum, k)));
@@ -153,16 +153,16 @@ void run_convolution(const TilePlan<T>& plan, Tiles<T>& t) {
 template <class T>
 void pairs_to_half(int64_t h, Tiles<T>& t, const T* roots) {
   using V = VecOf<T>;
-  const Cell<V> z = cell_at<V>(t.now, 0);
-  set_cell<V>(t.next, 0, Cell<V>{z.re + z.im, V{}});
-  set_cell<V>(t.next, h, Cell<V>{z.re - z.im, V{}});
+  const ComplexCell<V> z = cell_at<V>(t.now, 0);
+  set_cell<V>(t.next, 0, ComplexCell<V>{z.re + z.im, V{}});
+  set_cell<V>(t.next, h, ComplexCell<V>{z.re - z.im, V{}});
   for (int64_t k = 1; 2 * k <= h; ++k) {
-    const Cell<V> a = cell_at<V>(t.now, k), b = cell_at<V>(t.now, h - k);
-    const Cell<V> even{T(0.5) * (a.re + b.re), T(0.5) * (a.im - b.im)};
-    const Cell<V> odd{T(0.5) * (a.im + b.im), T(0.5) * (b.re - a.re)};
-    const Cell<V> turn = odd * number_at<V>(roots, k);
+    const ComplexCell<V> a = cell_at<V>(t.now, k), b = cell_at<V>(t.now, h - k);
+    const ComplexCell<V> even{T(0.5) * (a.re + b.re), T(0.5) * (a.im - b.im)};
+    const ComplexCell<V> odd{T(0.5) * (a.im + b.im), T(0.5) * (b.re - a.re)};
+    const ComplexCell<V> turn = odd * number_at<V>(roots, k);
     set_cell<V>(t.next, k, even + turn);
-    set_cell<V>(t.next, h - k, Cell<V>{even.re - turn.re, turn.im - even.im});
+    set_cell<V>(t.next, h - k, ComplexCell<V>{even.re - turn.re, turn.im - even.im});
   }
   t.turn();
 }
@@ -173,14 +173,15 @@ template <class T>
 void half_to_pairs(int64_t h, Tiles<T>& t, const T* roots) {
   using V = VecOf<T>;
   const V first = cell_at<V>(t.now, 0).re, last = cell_at<V>(t.now, h).re;
-  set_cell<V>(t.next, 0, Cell<V>{first - last, first + last});
+  set_cell<V>(t.next, 0, ComplexCell<V>{first - last, first + last});
   for (int64_t k = 1; 2 * k <= h; ++k) {
-    const Cell<V> a = cell_at<V>(t.now, k), b = cell_at<V>(t.now, h - k),
-                  w = number_at<V>(roots, k);
-    const Cell<V> even{a.re + b.re, a.im - b.im};
-    const Cell<V> odd = Cell<V>{a.re - b.re, a.im + b.im} * Cell<V>{w.re, -w.im};
-    set_cell<V>(t.next, k, Cell<V>{even.im + odd.re, even.re - odd.im});
-    set_cell<V>(t.next, h - k, Cell<V>{odd.re - even.im, even.re + odd.im});
+    const ComplexCell<V> a = cell_at<V>(t.now, k), b = cell_at<V>(t.now, h - k),
+                         w = number_at<V>(roots, k);
+    const ComplexCell<V> even{a.re + b.re, a.im - b.im};
+    const ComplexCell<V> odd =
+        ComplexCell<V>{a.re - b.re, a.im + b.im} * ComplexCell<V>{w.re, -w.im};
+    set_cell<V>(t.next, k, ComplexCell<V>{even.im + odd.re, even.re - odd.im});
+    set_cell<V>(t.next, h - k, ComplexCell<V>{odd.re - even.im, even.re + odd.im});
   }
   t.turn();
 }
@@ -189,10 +190,10 @@ void half_to_pairs(int64_t h, Tiles<T>& t, const T* roots) {
 template <class T>
 void mirror(int64_t n, T* tile) {
   using V = VecOf<T>;
-  set_cell<V>(tile, 0, Cell<V>{V{}, cell_at<V>(tile, 0).im});  // parts are swapped
+  set_cell<V>(tile, 0, ComplexCell<V>{V{}, cell_at<V>(tile, 0).im});  // parts are swapped
   for (int64_t k = 1; 2 * k < n; ++k) {
-    const Cell<V> c = cell_at<V>(tile, k);
-    set_cell<V>(tile, n - k, Cell<V>{-c.re, c.im});
+    const ComplexCell<V> c = cell_at<V>(tile, k);
+    set_cell<V>(tile, n - k, ComplexCell<V>{-c.re, c.im});
   }
 }
 
@@ -202,7 +203,7 @@ void multiply(const TileJob<T>& j, T* tile) {
   constexpr int W = kLanes<V>;
   for (int64_t k = 0; k < j.plan->n; ++k) {
     const T* p = j.lane_roots + 2 * W * k;
-    const Cell<V> lane{load<T, V>(p), load<T, V>(p + W)};
+    const ComplexCell<V> lane{load<T, V>(p), load<T, V>(p + W)};
     set_cell<V>(tile, k, cell_at<V>(tile, k) * (lane * number_at<V>(j.group_roots, k)));
   }
 }

@@ -115,7 +115,9 @@ void tile_product(const Problem& p, const BlasOperand& a, const BlasOperand& b, 
 
 // ---- whole products
 
-Layout layout_of_b(DType dtype) { return is_integral(dtype) ? Layout::RowMajor : Layout::Any; }
+OperandLayout layout_of_b(DType dtype) {
+  return is_integral(dtype) ? OperandLayout::RowMajor : OperandLayout::Any;
+}
 
 // c = alpha * sum + beta * c over one row; `sum` is overwritten.
 template <class T>
@@ -158,7 +160,7 @@ bool takes_panels(const Problem& p) {
 }
 
 bool panel_problem(const Problem& p, bool share, const float* row = nullptr) {
-  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, OperandLayout::Any, scratch.a);
   if (!a.data) return false;
   const Matrix rows{a.data, a.trans ? 1 : a.ld, a.trans ? a.ld : 1};
   return panel_product(p.m, p.n, p.k, rows, p.b, reinterpret_cast<float*>(p.c), p.ldc,
@@ -185,7 +187,7 @@ bool serial_product(const Problem& p) {
       return true;
     }
   }
-  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, OperandLayout::Any, scratch.a);
   const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
   if (!a.data || !b.data) return false;
   tile_product<T>(p, a, b, {0, 0, p.m, p.n});
@@ -218,7 +220,7 @@ Tiles plan(const Problem& p) {
 
 template <class T>
 void tiled_product(const Problem& p, const Tiles& tiles) {
-  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, OperandLayout::Any, scratch.a);
   const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
   const bool ok = a.data && b.data;
   const int64_t across = tiles.across(p);
@@ -244,8 +246,8 @@ bool is_sliced(const Problem& p) {
 
 template <class T>
 void sliced_product(const Problem& p) {
-  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
-  const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, Layout::Any, scratch.b);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, OperandLayout::Any, scratch.a);
+  const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, OperandLayout::Any, scratch.b);
   const int64_t length = std::max(kSlice, (p.k + kMostSlices - 1) / kMostSlices);
   const int64_t slices = (p.k + length - 1) / length, size = p.m * p.n;
   T* parts = reinterpret_cast<T*>(scratch.c.get(static_cast<size_t>(slices * size) * sizeof(T)));

@@ -31,12 +31,12 @@ void Scratch::drop_if_large() noexcept {
   size_ = 0;
 }
 
-BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
-                    Scratch& scratch) {
+BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols,
+                    OperandLayout layout, Scratch& scratch) {
   BlasOperand out;
   const DType to = compute_dtype(dtype);
   if (to == dtype && as_it_lies(matrix, rows, cols, out) &&
-      !(out.trans && layout == Layout::RowMajor))
+      !(out.trans && layout == OperandLayout::RowMajor))
     return out;
   const auto item = static_cast<int64_t>(item_size(to));
   const auto from_item = static_cast<int64_t>(item_size(dtype));
@@ -47,7 +47,7 @@ BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t col
   if (!packed) return {};
   // Copied along the axis that lies closer together.
   const bool trans =
-      layout == Layout::Any && std::abs(matrix.row_stride) < std::abs(matrix.col_stride);
+      layout == OperandLayout::Any && std::abs(matrix.row_stride) < std::abs(matrix.col_stride);
   const int64_t outer = trans ? cols : rows, inner = trans ? rows : cols;
   const int64_t outer_stride = (trans ? matrix.col_stride : matrix.row_stride) * from_item;
   const int64_t inner_stride = (trans ? matrix.row_stride : matrix.col_stride) * from_item;

@@ -56,10 +56,10 @@ inline bool as_it_lies(const Matrix& matrix, int64_t rows, int64_t cols,
   return false;
 }
 
-enum class Layout { Any, RowMajor };
+enum class OperandLayout { Any, RowMajor };
 
 // The matrix as an operand in compute_dtype(dtype). `data` is null if there is no memory.
-BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
-                    Scratch& scratch);
+BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols,
+                    OperandLayout layout, Scratch& scratch);
 
 }  // namespace adjoint

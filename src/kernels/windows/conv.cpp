@@ -79,8 +79,10 @@ class SumsDriver {
   // Results are written in place, float16 by the tiles where these can, or rounded from memory of the thread.
   bool halves() const { return dtype_ == DType::Float16 && active_isa() == Isa::V4; }
   bool rounds_results() const { return type_ != dtype_ && !halves(); }
-  int64_t out_plane(const Block& b) const { return rounds_results() ? volume(b.size) : plane(); }
-  int64_t out_sample(const Block& b) const {
+  int64_t out_plane(const ResultBlock& b) const {
+    return rounds_results() ? volume(b.size) : plane();
+  }
+  int64_t out_sample(const ResultBlock& b) const {
     return rounds_results() ? to_ * volume(b.size) : c_.groups * to_ * plane();
   }
   int64_t rows_of(int64_t first) const { return tile_rows(to_ - first, conv_rows(active_isa())); }
@@ -120,10 +122,10 @@ class SumsDriver {
     const int64_t blocks = (to_ - 1) / rows + 1;
     padded_ = (blocks - 1) * rows + rows_of((blocks - 1) * rows);
     weight_of_.assign(static_cast<size_t>(s_.of_input ? volume(c_.stride) : 1), -1);
-    std::vector<const Pass*> passes;
+    std::vector<const PlanePass*> passes;
     int64_t size = 0;
     for (const ConvLayout& l : layouts_.all)
-      for (const Pass& p : l.g.passes) {
+      for (const PlanePass& p : l.g.passes) {
         int64_t& at = weight_of_[static_cast<size_t>(p.remainder)];
         if (at >= 0) continue;
         at = size;
@@ -134,7 +136,7 @@ class SumsDriver {
     if (!weights_) throw std::bad_alloc();
     const int64_t row = s_.of_input ? taps : from_ * taps,
                   channel = s_.of_input ? to_ * taps : taps;
-    for (const Pass* p : passes) {
+    for (const PlanePass* p : passes) {
       const int64_t length = from_ * static_cast<int64_t>(p->tap.size());
       char* to = weights_ + weight_of_[static_cast<size_t>(p->remainder)] * item_;
       const int64_t grain = std::max<int64_t>(1, 0x4000 / (rows * length + 1));
@@ -152,7 +154,7 @@ class SumsDriver {
   // False if there is no memory.
   bool chunk(int64_t sample, int64_t group, int64_t index, int64_t span) const {
     const ConvLayout& l = layouts_[index];
-    const Block block = blocks_[index];
+    const ResultBlock block = blocks_[index];
     const int64_t some = std::min(samples_, c_.samples - sample), channel = l.g.channel();
     const int64_t rows = conv_rows(active_isa()), all = (to_ - 1) / rows + 1;
     const int64_t first = all * span / spans_ * rows,
@@ -169,7 +171,7 @@ class SumsDriver {
     pack(planes, l, block, sample, some, group, planes + used * item_);
     std::memset(planes + some * from_ * channel * item_, 0, static_cast<size_t>(reserve * item_));
     for (size_t k = 0; k < l.g.passes.size(); ++k) {
-      const Pass& p = l.g.passes[k];
+      const PlanePass& p = l.g.passes[k];
       ConvSums job;
       job.length = static_cast<int64_t>(l.offset[k].size());
       job.offset = l.offset[k].data();
@@ -193,7 +195,7 @@ class SumsDriver {
   }
 
   // `second`: memory for a channel, where they go by pairs.
-  void pack(char* to, const ConvLayout& l, const Block& b, int64_t sample, int64_t some,
+  void pack(char* to, const ConvLayout& l, const ResultBlock& b, int64_t sample, int64_t some,
             int64_t group, char* second) const {
     const auto item = static_cast<int64_t>(item_size(dtype_));
     const Axes3 origin = s_.origin(b.start);
@@ -213,8 +215,8 @@ class SumsDriver {
       }
   }
 
-  void round_results(const char* from, const Block& b, int64_t sample, int64_t some, int64_t group,
-                     int64_t first, int64_t end) const {
+  void round_results(const char* from, const ResultBlock& b, int64_t sample, int64_t some,
+                     int64_t group, int64_t first, int64_t end) const {
     const auto item = static_cast<int64_t>(item_size(dtype_));
     const int64_t length = volume(b.size);
     for (int64_t n = 0; n < some; ++n)

@@ -7,7 +7,7 @@ namespace adjoint {
 namespace {
 
 // The vectors of a grid of `count` outputs.
-void cover(Pass& p, const Axes3& plane, const Axes3& count, int64_t in, int64_t out,
+void cover(PlanePass& p, const Axes3& plane, const Axes3& count, int64_t in, int64_t out,
            const Axes3& out_stride, int lanes) {
   const Axes3 pitch = steps_of(plane);
   p.out_step = out_stride[2];
@@ -43,7 +43,7 @@ int64_t shared_zeros(int64_t size, int64_t source, int64_t first, int64_t step, 
 }
 
 // The input is split by the remainders of its coordinates modulo the stride, which makes it 1.
-Geometry geometry_of_output(const Conv& c, const Block& b, const Axes3& origin, int lanes) {
+Geometry geometry_of_output(const Conv& c, const ResultBlock& b, const Axes3& origin, int lanes) {
   const bool rows = b.size[2] == c.out[2];
   Geometry g;
   g.step = c.stride;
@@ -55,7 +55,7 @@ Geometry geometry_of_output(const Conv& c, const Block& b, const Axes3& origin, 
                       shared_zeros(g.size[2], c.in[2], t * c.dilation[2] % c.stride[2] + origin[2],
                                    c.stride[2], shared, lanes));
   g.size[2] -= shared;
-  Pass p;
+  PlanePass p;
   each_place(c.kernel, [&](const Axes3& t) {
     Axes3 phase;
     int64_t at = 0;
@@ -75,7 +75,7 @@ Geometry geometry_of_output(const Conv& c, const Block& b, const Axes3& origin, 
 
 // dx at i is the sum over taps t of g at (i + padding - t * dilation) / stride, where that is a
 // whole number: a pass for each remainder r of i + padding modulo the stride.
-Geometry geometry_of_input(const Conv& c, const Block& b, const Axes3& origin, int lanes) {
+Geometry geometry_of_input(const Conv& c, const ResultBlock& b, const Axes3& origin, int lanes) {
   const bool rows = b.size[2] == c.in[2];
   Geometry g;
   g.step = {1, 1, 1};
@@ -97,7 +97,7 @@ Geometry geometry_of_input(const Conv& c, const Block& b, const Axes3& origin, i
       step[d] *= s;
     }
     if (volume(count) == 0) return;
-    Pass p;
+    PlanePass p;
     p.remainder = (r[0] * c.stride[1] + r[1]) * c.stride[2] + r[2];
     int32_t index = 0;
     each_place(c.kernel, [&](const Axes3& t) {
@@ -129,13 +129,13 @@ Axes3 Sums::origin(const Axes3& start) const {
   return o;
 }
 
-Block Sums::shape(const Block& b) const {
-  Block shape = b;
+ResultBlock Sums::shape(const ResultBlock& b) const {
+  ResultBlock shape = b;
   for (int d = 0; d < 3; ++d) shape.start[d] = of_input ? b.start[d] % c.stride[d] : 0;
   return shape;
 }
 
-Geometry Sums::geometry(const Block& b, int lanes) const {
+Geometry Sums::geometry(const ResultBlock& b, int lanes) const {
   return of_input ? geometry_of_input(c, b, origin(b.start), lanes)
                   : geometry_of_output(c, b, origin(b.start), lanes);
 }
@@ -161,8 +161,8 @@ Blocks::Blocks(const Sums& s, int64_t most) : size_(s.result()) {
   }
 }
 
-Block Blocks::operator[](int64_t i) const {
-  Block b{{0, 0, 0}, size_};
+ResultBlock Blocks::operator[](int64_t i) const {
+  ResultBlock b{{0, 0, 0}, size_};
   const int64_t along = (size_[axis_] - 1) / length_ + 1;
   b.start[axis_] = i % along * length_;
   b.size[axis_] = std::min(length_, size_[axis_] - b.start[axis_]);
@@ -175,7 +175,7 @@ Block Blocks::operator[](int64_t i) const {
   return b;
 }
 
-int64_t Blocks::offset(const Block& b) const {
+int64_t Blocks::offset(const ResultBlock& b) const {
   return (b.start[0] * size_[1] + b.start[1]) * size_[2] + b.start[2];
 }
 

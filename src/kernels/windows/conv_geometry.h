@@ -29,18 +29,18 @@ void each_place(const Axes3& n, F f) {
 }
 
 // The outputs that one vector computes.
-struct Place {
+struct VectorPlace {
   int32_t in, out;  // lane 0 in the packed planes; the first valid lane in the output
   uint32_t mask;    // the lanes that are outputs
 };
 
 // One convolution of stride 1 over packed planes.
-struct Pass {
-  std::vector<int32_t> tap;     // its offset in the planes of a channel
-  std::vector<int32_t> tap_of;  // its place in the kernel
-  std::vector<Place> places;    // of one sample
-  int64_t out_step = 1;         // between lanes in the output
-  int64_t remainder = 0;        // which one it is for: passes of equal ones have equal taps
+struct PlanePass {
+  std::vector<int32_t> tap;         // its offset in the planes of a channel
+  std::vector<int32_t> tap_of;      // its place in the kernel
+  std::vector<VectorPlace> places;  // of one sample
+  int64_t out_step = 1;             // between lanes in the output
+  int64_t remainder = 0;            // which one it is for: passes of equal ones have equal taps
 };
 
 // Of a block of outputs.
@@ -48,13 +48,13 @@ struct Geometry {
   Axes3 size;                // of a packed plane
   Axes3 step;                // in the source, between elements of a plane
   std::vector<Axes3> first;  // of each plane of a channel, in the source, relative to the origin
-  std::vector<Pass> passes;
+  std::vector<PlanePass> passes;
   int64_t channel() const { return static_cast<int64_t>(first.size()) * volume(size); }
 };
 
-struct Block {
+struct ResultBlock {
   Axes3 start, size;
-  bool operator==(const Block&) const = default;
+  bool operator==(const ResultBlock&) const = default;
 };
 
 // Which sums are computed: those of outputs over the input, or those of inputs over the gradient.
@@ -67,8 +67,8 @@ struct Sums {
   // Where the source begins to matter for a block.
   Axes3 origin(const Axes3& start) const;
   // Blocks with equal shapes have one geometry.
-  Block shape(const Block& b) const;
-  Geometry geometry(const Block& b, int lanes) const;
+  ResultBlock shape(const ResultBlock& b) const;
+  Geometry geometry(const ResultBlock& b, int lanes) const;
 };
 
 // The results, cut along one axis into blocks whose planes fit into `most` elements per channel.
@@ -77,8 +77,8 @@ class Blocks {
  public:
   Blocks(const Sums& s, int64_t most);
   int64_t count() const { return whole_ * ((size_[axis_] - 1) / length_ + 1); }
-  Block operator[](int64_t i) const;
-  int64_t offset(const Block& b) const;  // in the plane of results
+  ResultBlock operator[](int64_t i) const;
+  int64_t offset(const ResultBlock& b) const;  // in the plane of results
 
  private:
   Axes3 size_;

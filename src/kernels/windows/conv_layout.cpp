@@ -14,7 +14,7 @@ ConvScratch& ConvScratch::of_thread() {
 }
 
 void ConvLayout::list_offsets(int64_t channels) {
-  for (const Pass& p : g.passes) {
+  for (const PlanePass& p : g.passes) {
     std::vector<int32_t>& all = offset.emplace_back();
     all.reserve(static_cast<size_t>(channels) * p.tap.size());
     for (int64_t c = 0; c < channels; ++c)
@@ -23,11 +23,11 @@ void ConvLayout::list_offsets(int64_t channels) {
 }
 
 void ConvLayout::list_places(int64_t samples, int64_t in, int64_t out) {
-  for (const Pass& p : g.passes) {
-    std::vector<Place>& all = places.emplace_back();
+  for (const PlanePass& p : g.passes) {
+    std::vector<VectorPlace>& all = places.emplace_back();
     all.reserve(static_cast<size_t>(samples) * p.places.size());
     for (int64_t n = 0; n < samples; ++n)
-      for (const Place& q : p.places)
+      for (const VectorPlace& q : p.places)
         all.push_back(
             {static_cast<int32_t>(q.in + n * in), static_cast<int32_t>(q.out + n * out), q.mask});
   }
@@ -35,7 +35,7 @@ void ConvLayout::list_places(int64_t samples, int64_t in, int64_t out) {
 
 ConvLayouts::ConvLayouts(const Sums& s, const Blocks& blocks, int lanes) {
   for (int64_t i = 0; i < blocks.count(); ++i) {
-    const Block shape = s.shape(blocks[i]);
+    const ResultBlock shape = s.shape(blocks[i]);
     size_t k = 0;
     while (k < all.size() && !(all[k].shape == shape)) ++k;
     if (k == all.size()) all.emplace_back(s, shape, lanes);

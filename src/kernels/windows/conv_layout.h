@@ -26,12 +26,12 @@ inline char* memory(Scratch& s, int64_t elements, DType type) {
 
 // The geometry of blocks of one shape, with what follows for the samples of a chunk.
 struct ConvLayout {
-  Block shape;
+  ResultBlock shape;
   Geometry g;
-  std::vector<std::vector<int32_t>> offset;  // of each pass: channels * taps
-  std::vector<std::vector<Place>> places;    // of each pass, for all samples of a chunk
+  std::vector<std::vector<int32_t>> offset;      // of each pass: channels * taps
+  std::vector<std::vector<VectorPlace>> places;  // of each pass, for all samples of a chunk
 
-  ConvLayout(const Sums& s, const Block& b, int lanes)
+  ConvLayout(const Sums& s, const ResultBlock& b, int lanes)
       : shape(s.shape(b)), g(s.geometry(shape, lanes)) {}
   void list_offsets(int64_t channels);
   void list_places(int64_t samples, int64_t in, int64_t out);  // which lie `in` and `out` apart

@@ -79,8 +79,8 @@ void pack_plane(T* to, DType type, const Axes3& plane, const char* from, DType f
 }
 
 template <class T>
-void pack_rows(T* to, const Pass& p, const T* w, int64_t rows, int64_t padded, int64_t row_stride,
-               int64_t channels, int64_t channel_stride) {
+void pack_rows(T* to, const PlanePass& p, const T* w, int64_t rows, int64_t padded,
+               int64_t row_stride, int64_t channels, int64_t channel_stride) {
   for (int64_t c = 0; c < channels; ++c)
     for (const int32_t t : p.tap_of) {
       const T* from = w + c * channel_stride + t;
@@ -106,8 +106,8 @@ void pack_channel(char* to, DType type, const Geometry& g, const char* from, DTy
   }
 }
 
-void pack_weight(char* to, DType type, const Pass& p, const char* w, int64_t rows, int64_t padded,
-                 int64_t row_stride, int64_t channels, int64_t channel_stride) {
+void pack_weight(char* to, DType type, const PlanePass& p, const char* w, int64_t rows,
+                 int64_t padded, int64_t row_stride, int64_t channels, int64_t channel_stride) {
   if (type == DType::Float32)
     pack_rows(reinterpret_cast<float*>(to), p, reinterpret_cast<const float*>(w), rows, padded,
               row_stride, channels, channel_stride);

@@ -18,7 +18,7 @@ void join_pairs(char* to, const char* second, int64_t count);
 
 // The taps of a pass of `rows` channels from [rows][channels][taps], by strides: [channels][taps]
 // [rows], with zeros up to `padded` rows.
-void pack_weight(char* to, DType type, const Pass& p, const char* w, int64_t rows, int64_t padded,
-                 int64_t row_stride, int64_t channels, int64_t channel_stride);
+void pack_weight(char* to, DType type, const PlanePass& p, const char* w, int64_t rows,
+                 int64_t padded, int64_t row_stride, int64_t channels, int64_t channel_stride);
 
 }  // namespace adjoint

@@ -29,7 +29,7 @@ struct ConvSums {
   const int32_t* offset = nullptr;
   const char *x = nullptr, *w = nullptr, *bias = nullptr;
   int64_t channels = 0;
-  const Place* places = nullptr;
+  const VectorPlace* places = nullptr;
   int64_t count = 0;
   char* out = nullptr;
   int64_t out_plane = 0, out_step = 1;
@@ -45,7 +45,7 @@ struct ConvProducts {
   int64_t channels = 0;
   const char* g = nullptr;
   int64_t g_plane = 0;
-  const Place* places = nullptr;
+  const VectorPlace* places = nullptr;
   int64_t count = 0, slice = 0;
   char* gathered = nullptr;  // slice * conv_weight_rows() vectors
   char* dw = nullptr;

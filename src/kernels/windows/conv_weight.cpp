@@ -114,7 +114,7 @@ class WeightDriver {
 
   bool add_item(const Part& p, int64_t sample, int64_t index) const {
     const ConvLayout& l = layouts_[index];
-    const Block block = blocks_[index];
+    const ResultBlock block = blocks_[index];
     const int64_t some = std::min(samples_, all_samples_ - sample), channel = l.g.channel();
     const int64_t reserve = reserve_of_planes(lanes_);
     ConvScratch& scratch = ConvScratch::of_thread();
@@ -133,7 +133,7 @@ class WeightDriver {
     job.slice = slice_;
     job.gathered = gathered;
     job.dw_row = c_.ci * taps_;
-    std::vector<Place> own;
+    std::vector<VectorPlace> own;
     if (!in_place_) own = l.places[0];
     for (int64_t o = p.g_first; o < p.g_end; o += rows_) {
       job.channels = std::min<int64_t>(rows_, p.g_end - o);
@@ -162,7 +162,7 @@ class WeightDriver {
     join_pairs(to, whole ? second : nullptr, count);
   }
 
-  void pack(char* to, const ConvLayout& l, const Block& b, int64_t sample, int64_t some,
+  void pack(char* to, const ConvLayout& l, const ResultBlock& b, int64_t sample, int64_t some,
             const Part& p, char* second) const {
     const auto item = static_cast<int64_t>(item_size(dtype_));
     const Axes3 origin = s_.origin(b.start);
@@ -182,8 +182,8 @@ class WeightDriver {
   }
 
   // The block of some channels of g as [sample][channel][position] in the dtype of the arithmetic.
-  bool copy_gradient(ConvProducts& job, std::vector<Place>& places, const Block& b, int64_t sample,
-                     int64_t some, int64_t first, int64_t per_sample) const {
+  bool copy_gradient(ConvProducts& job, std::vector<VectorPlace>& places, const ResultBlock& b,
+                     int64_t sample, int64_t some, int64_t first, int64_t per_sample) const {
     const int64_t length = volume(b.size), apart = job.channels * length;
     char* to = memory(ConvScratch::of_thread().converted, some * apart + length, type_);
     if (!to) return false;

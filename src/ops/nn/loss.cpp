@@ -9,16 +9,16 @@
 
 namespace adjoint {
 
-Reduce reduction_of(const Value& text) {
-  if (text.str() == "mean") return Reduce::Mean;
-  if (text.str() == "sum") return Reduce::Sum;
-  if (text.str() == "none") return Reduce::None;
+LossReduction reduction_of(const Value& text) {
+  if (text.str() == "mean") return LossReduction::Mean;
+  if (text.str() == "sum") return LossReduction::Sum;
+  if (text.str() == "none") return LossReduction::None;
   value_error(text.str(), " is not a valid value for reduction: use 'none', 'mean' or 'sum'");
 }
 
-Tensor reduce_loss(const Tensor& each, Reduce how) {
-  if (how == Reduce::Mean) return op<"mean.all">(each);
-  if (how == Reduce::Sum) return op<"sum.all">(each);
+Tensor reduce_loss(const Tensor& each, LossReduction how) {
+  if (how == LossReduction::Mean) return op<"mean.all">(each);
+  if (how == LossReduction::Sum) return op<"sum.all">(each);
   return each;
 }
 
@@ -95,8 +95,8 @@ DType float_only(const char* name, DType d) {
 }
 
 // The count that a mean divides by, for the shape that input and target broadcast to.
-double divisor(Reduce how, T difference) {
-  return how == Reduce::Mean ? static_cast<double>(difference.numel()) : 1.0;
+double divisor(LossReduction how, T difference) {
+  return how == LossReduction::Mean ? static_cast<double>(difference.numel()) : 1.0;
 }
 
 Tensor difference_of(C c) {
@@ -153,12 +153,12 @@ static const Op& mse_loss_ =
     def("mse_loss(input, target, reduction: str = 'mean')",
         "The mean (or sum, or each) of (input - target)^2.")
         .forward([](Call& c) -> Value {
-          Reduce how = reduction_of(c[2]);
+          LossReduction how = reduction_of(c[2]);
           Tensor d = forward_difference(c, "mse_loss");
           GradMode off(false);
-          if (how == Reduce::None) return d * d;
+          if (how == LossReduction::None) return d * d;
           Reduction r{reduce::SumSquare, compute_dtype(d.dtype()), d.dtype()};
-          r.mean = how == Reduce::Mean;
+          r.mean = how == LossReduction::Mean;
           return reduce_tensor(r, d, all_axes(d.ndim()), false);
         })
         .vjp(input(0) | input(1),
@@ -178,7 +178,7 @@ static const Op& mse_loss_ =
 static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')",
                                 "The mean (or sum, or each) of |input - target|.")
                                 .forward([](Call& c) -> Value {
-                                  Reduce how = reduction_of(c[2]);
+                                  LossReduction how = reduction_of(c[2]);
                                   return reduce_loss(op<"abs">(c.tensor(0) - c.tensor(1)), how);
                                 })
                                 .function_only()
@@ -197,7 +197,7 @@ static const Op& smooth_l1_loss_ =
     def("smooth_l1_loss(input, target, reduction: str = 'mean', beta: float = 1.0)",
         "difference^2 / (2 beta) where |difference| < beta, |difference| - beta / 2 elsewhere.")
         .forward([](Call& c) -> Value {
-          Reduce how = reduction_of(c[2]);
+          LossReduction how = reduction_of(c[2]);
           const double beta = c.real(3);
           if (beta < 0)
             runtime_error("smooth_l1_loss does not support negative values for beta, got ", beta);
@@ -227,7 +227,7 @@ static const Op& huber_loss_ =
     def("huber_loss(input, target, reduction: str = 'mean', delta: float = 1.0)",
         "difference^2 / 2 where |difference| <= delta, delta (|difference| - delta / 2) elsewhere.")
         .forward([](Call& c) -> Value {
-          Reduce how = reduction_of(c[2]);
+          LossReduction how = reduction_of(c[2]);
           const double delta = c.real(3);
           if (!(delta > 0))
             runtime_error("huber_loss does not support non-positive values for delta, got ", delta);
@@ -309,7 +309,7 @@ static const Op& binary_cross_entropy_ =
     def("binary_cross_entropy(input, target, weight: Tensor? = None, reduction: str = 'mean')",
         "Cross-entropy of probabilities `input` with targets in [0, 1].")
         .forward([](Call& c) -> Value {
-          Reduce how = reduction_of(c[3]);
+          LossReduction how = reduction_of(c[3]);
           Tensor x = c.tensor(0), t = c.tensor(1);
           check_same_size("binary_cross_entropy", x, t);
           if (t.dtype() != x.dtype())
@@ -328,7 +328,7 @@ static const Op& binary_cross_entropy_with_logits_ =
         "Tensor? = None, reduction: str = 'mean')",
         "Cross-entropy of sigmoid(input) with targets in [0, 1], without overflow.")
         .forward([](Call& c) -> Value {
-          Reduce how = reduction_of(c[4]);
+          LossReduction how = reduction_of(c[4]);
           Tensor x = c.tensor(0), t = c.tensor(1);
           if (!(x.shape() == t.shape())) {
             value_error("Target size (torch.Size(", t.shape(),

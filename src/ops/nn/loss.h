@@ -4,10 +4,10 @@
 
 namespace adjoint {
 
-enum class Reduce { None, Mean, Sum };
-Reduce reduction_of(const Value& text);
+enum class LossReduction { None, Mean, Sum };
+LossReduction reduction_of(const Value& text);
 // The loss of each element brought to what `reduction` asks for, with ops.
-Tensor reduce_loss(const Tensor& each, Reduce how);
+Tensor reduce_loss(const Tensor& each, LossReduction how);
 
 // Input [N, C, K] with one class out of C per (n, k): what [C], [N, C] and [N, C, d1, ...] mean.
 struct ClassShape {

@@ -26,24 +26,25 @@ double weight_of(const Classes& c, int64_t target) {
   return c.weight ? static_cast<double>(c.weight.data<S>()[target]) : 1.0;
 }
 
-Dims result_shape(Reduce how, T target) {
-  return how == Reduce::None ? Dims(target.shape()) : Dims();
+Dims result_shape(LossReduction how, T target) {
+  return how == LossReduction::None ? Dims(target.shape()) : Dims();
 }
 
 // losses[i] is the loss of target i before it is weighted; `out` receives what `how` asks for.
 // Returns the total weight.
 template <class S>
-double weigh(const Classes& c, const S* losses, Reduce how, S* out) {
+double weigh(const Classes& c, const S* losses, LossReduction how, S* out) {
   double sum = 0, total = 0;
   for (int64_t i = 0; i < c.shape.count(); ++i) {
     const int64_t t = c.at()[i];
     const double w = t == c.ignored ? 0 : weight_of<S>(c, t);
     const double loss = t == c.ignored ? 0 : w * static_cast<double>(losses[i]);
-    if (how == Reduce::None) out[i] = static_cast<S>(loss);
+    if (how == LossReduction::None) out[i] = static_cast<S>(loss);
     sum += loss;
     total += w;
   }
-  if (how != Reduce::None) *out = static_cast<S>(how == Reduce::Mean ? sum / total : sum);
+  if (how != LossReduction::None)
+    *out = static_cast<S>(how == LossReduction::Mean ? sum / total : sum);
   return total;
 }
 
@@ -61,14 +62,14 @@ double total_weight(const Classes& c, double total) {
 }
 
 // The weight with which target i goes into the loss: 0 where it is ignored.
-double share(double weight, double total, Reduce how) {
-  return how == Reduce::Mean ? weight / total : weight;
+double share(double weight, double total, LossReduction how) {
+  return how == LossReduction::Mean ? weight / total : weight;
 }
 
 Value nll_forward(Call& c) {
   Tensor x = c.tensor(0);
   DType d = row_dtype("nll_loss", x.dtype());
-  Reduce how = reduction_of(c[4]);
+  LossReduction how = reduction_of(c[4]);
   Classes k = check_classes("nll_loss", x.shape(), x.dtype(), c.tensor(1), c[2], c.integer(3));
   Tensor rows = contiguous(cast(x, d));
   Tensor losses = empty(Dims{k.shape.count()}, d), out = empty(result_shape(how, c.tensor(1)), d);
@@ -94,9 +95,9 @@ Value nll_tangent(C c, const Tensor* t) {
 }
 
 // g, one number per target or one for all, as the loop reads it.
-Tensor gradient_of_losses(T g, Reduce how, int64_t count, DType d) {
+Tensor gradient_of_losses(T g, LossReduction how, int64_t count, DType d) {
   Tensor dense = contiguous(cast(g, d));
-  if (dense.numel() != (how == Reduce::None ? count : 1)) {
+  if (dense.numel() != (how == LossReduction::None ? count : 1)) {
     throw std::logic_error("the gradient of a loss is shaped otherwise than the loss");
   }
   return dense;
@@ -106,7 +107,7 @@ Value nll_backward(Call& c) {
   Tensor g = c.tensor(0);
   const Dims& shape = c.ints(5);
   DType d = compute_dtype(g.dtype());
-  Reduce how = reduction_of(c[4]);
+  LossReduction how = reduction_of(c[4]);
   Classes k = check_classes("nll_loss", shape, g.dtype(), c.tensor(1), c[2], c.integer(3));
   Tensor out = zeros(shape, d), dense = gradient_of_losses(g, how, k.shape.count(), d);
   with_float(d, [&](auto s) {
@@ -116,7 +117,7 @@ Value nll_backward(Call& c) {
       const int64_t t = k.at()[i];
       if (t == k.ignored) continue;
       const int64_t at = (i / k.shape.k * k.shape.classes + t) * k.shape.k + i % k.shape.k;
-      const double gi = dense.data<S>()[how == Reduce::None ? i : 0];
+      const double gi = dense.data<S>()[how == LossReduction::None ? i : 0];
       out.data<S>()[at] = static_cast<S>(-gi * share(weight_of<S>(k, t), total, how));
     }
   });
@@ -129,7 +130,7 @@ Value nll_backward(Call& c) {
 Value cross_entropy_forward(Call& c) {
   Tensor x = c.tensor(0);
   DType d = row_dtype("log_softmax", x.dtype());
-  Reduce how = reduction_of(c[4]);
+  LossReduction how = reduction_of(c[4]);
   Classes k = check_classes("cross_entropy", x.shape(), x.dtype(), c.tensor(1), c[2], c.integer(3));
   Tensor rows = contiguous(cast(x, d)), stats = empty(Dims{k.shape.n, 2}, d);
   Tensor losses = empty(Dims{k.shape.n}, d), out = empty(result_shape(how, c.tensor(1)), d);
@@ -155,7 +156,7 @@ Value cross_entropy_forward(Call& c) {
 Value cross_entropy_backward(Call& c) {
   Tensor g = c.tensor(0), x = c.tensor(1);
   DType d = compute_dtype(x.dtype());
-  Reduce how = reduction_of(c[6]);
+  LossReduction how = reduction_of(c[6]);
   Classes k = check_classes("cross_entropy", x.shape(), x.dtype(), c.tensor(3), c[4], c.integer(5));
   Tensor rows = contiguous(cast(x, d)), stats = c.tensor(2), out = empty(x.shape(), d);
   Tensor dense = gradient_of_losses(g, how, k.shape.n, d);
@@ -169,7 +170,7 @@ Value cross_entropy_backward(Call& c) {
     each_row(k.shape.n, n, [&](int64_t r) {
       const int64_t t = target[r];
       if (t == k.ignored) return void(std::fill_n(to + r * n, n, S(0)));
-      const double gi = gs[how == Reduce::None ? r : 0];
+      const double gi = gs[how == LossReduction::None ? r : 0];
       const S scale = static_cast<S>(gi * share(weight_of<S>(k, t), total, how));
       S given[3] = {stat[2 * r], stat[2 * r + 1], scale};
       char* p[3] = {reinterpret_cast<char*>(to + r * n), reinterpret_cast<char*>(in + r * n),
@@ -182,7 +183,7 @@ Value cross_entropy_backward(Call& c) {
 }
 
 // The share of every target in the loss: [N], or [] for an input of one axis.
-Tensor shares(C c, T x, Reduce how) {
+Tensor shares(C c, T x, LossReduction how) {
   Classes k =
       check_classes("cross_entropy", x.shape(), x.dtype(), c.tensor(3), c.in(4), c.in(5).integer());
   Tensor out = empty(x.ndim() == 1 ? Dims() : Dims{k.shape.n}, compute_dtype(x.dtype()));
@@ -301,9 +302,9 @@ static const Op& cross_entropy_backward_ =
               [](T u, C c) -> Tensor {
                 Tensor x = c.in(1);
                 Tensor mean = op<"sum">(u * op<"softmax">(x, -1).tensor(), Dims{-1});
-                Reduce how = reduction_of(c.in(6));
+                LossReduction how = reduction_of(c.in(6));
                 Tensor first = mean * shares(c, x, how);
-                if (how != Reduce::None) first = op<"sum.all">(first);
+                if (how != LossReduction::None) first = op<"sum.all">(first);
                 return first + op<"_nll_loss">(u, c.in(3), c.in(4), c.in(5), c.in(6)).tensor();
               })
         .grad(1, input(0) | input(1) | input(3) | input(4), times_hessian)
@@ -350,7 +351,8 @@ void check_class_weight(T x, int axis, const Value& weight) {
                 " classes or no classes but got weight tensor of shape: ", w.shape());
 }
 
-Tensor with_probabilities(T x, Tensor target, const Value& weight, Reduce how, double smoothing) {
+Tensor with_probabilities(T x, Tensor target, const Value& weight, LossReduction how,
+                          double smoothing) {
   if (!is_floating(target.dtype())) {
     runtime_error("Expected floating point type for target with class probabilities, got ",
                   target.dtype());
@@ -362,9 +364,9 @@ Tensor with_probabilities(T x, Tensor target, const Value& weight, Reduce how, d
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / classes;
   Tensor each = op<"log_softmax">(x, axis).tensor() * target;
   if (!weight.is_none()) each = each * per_class(weight, x, axis);
-  if (how == Reduce::None) return -op<"sum">(each, Dims{axis}).tensor();
+  if (how == LossReduction::None) return -op<"sum">(each, Dims{axis}).tensor();
   Tensor sum = -op<"sum.all">(each).tensor();
-  if (how == Reduce::Sum) return sum;
+  if (how == LossReduction::Sum) return sum;
   return sum / (static_cast<double>(x.numel()) / classes);
 }
 
@@ -373,15 +375,15 @@ Tensor with_smoothing(T x, T target, const Value& weight, int64_t ignored, const
                       double smoothing) {
   const int axis = x.ndim() == 1 ? 0 : 1;
   check_class_weight(x, axis, weight);
-  Reduce how = reduction_of(reduction);
+  LossReduction how = reduction_of(reduction);
   Tensor logs = op<"log_softmax">(x, axis);
   Tensor hard = nll_loss(logs, target, weight, ignored, reduction);
   Tensor soft = weight.is_none() ? logs : logs * per_class(weight, x, axis);
   soft = -op<"sum">(soft, Dims{axis}).tensor();
   Tensor ignoring = op<"eq">(target, ignored);
   soft = op<"where">(ignoring, 0.0, soft);
-  if (how != Reduce::None) soft = op<"sum.all">(soft);
-  if (how == Reduce::Mean) {
+  if (how != LossReduction::None) soft = op<"sum.all">(soft);
+  if (how == LossReduction::Mean) {
     Classes k = check_classes("cross_entropy", x.shape(), x.dtype(), target, weight, ignored);
     double total = 0;
     with_float(compute_dtype(x.dtype()), [&](auto s) {
@@ -397,7 +399,7 @@ Tensor with_smoothing(T x, T target, const Value& weight, int64_t ignored, const
 Value cross_entropy(Call& c) {
   Tensor x = c.tensor(0), target = c.tensor(1);
   const double smoothing = c.real(5);
-  Reduce how = reduction_of(c[4]);
+  LossReduction how = reduction_of(c[4]);
   if (!(smoothing >= 0 && smoothing <= 1)) {
     runtime_error("label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
   }
