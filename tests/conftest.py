@@ -13,12 +13,25 @@ import adjoint as ad
 
 def pytest_configure() -> None:
     """Let Ctrl-C raise: a shell starts what it runs in the background with SIGINT ignored."""
+    gc.disable()  # until all tests are collected
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Spare the garbage collector the tests themselves: thousands that it would walk each time."""
+    spare_collector()
+    gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_ran_is_spared() -> None:
+    """And what pytest keeps of each test that has run, and modules that tests have imported."""
+    spare_collector()
+
+
+def spare_collector() -> None:
     gc.collect()
     gc.freeze()
 

@@ -155,7 +155,7 @@ def build(folder: Path) -> None:
 def run(folder: Path, tests: list[str]) -> None:
     """Run the tests on the copy; failures are shown, and do not end the count."""
     environment = {**os.environ, "PYTHONPATH": str(folder / "python")}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "", "-p", "no:cacheprovider"]
     subprocess.run([*command, *tests], cwd=folder, env=environment, check=False)
 
 

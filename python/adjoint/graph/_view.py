@@ -493,6 +493,9 @@ def _build(ends: list[tuple[Node, int]], labels: Mapping[int, str], title: str) 
     return Graph(nodes, tops_in_order, title, (), modules, list(starts))
 
 
+_MANY_OBJECTS = 50_000  # a look at fewer takes less than a few milliseconds
+
+
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Hold the garbage collector off: it would go over the whole graph again and again."""
@@ -502,7 +505,9 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if gc.get_freeze_count() == 0:  # what was made counts as old, without a look at it
+            # What was made counts as old, without a look at it. To ask what a program has frozen is
+            # to count it, object by object.
+            if gc.get_count()[0] > _MANY_OBJECTS and gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -19,7 +19,15 @@ ROOMS = {
 }
 
 
-@pytest.mark.parametrize("case", [case for room in ROOMS.values() for case in room.CASES], ids=str)
+# Each solver has plain cases, and some of numbers that are far from one another in size.
+CASES = [
+    pytest.param(case, id=str(case), marks=pytest.mark.slow if case.scaled else ())
+    for room in ROOMS.values()
+    for case in room.CASES
+]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_derivatives_have_the_digits_that_a_solver_promises(case: Case) -> None:
     check(case)
 

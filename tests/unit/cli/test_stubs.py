@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@functools.cache
 def names_of(stub: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.parse(stub.read_text()).body:

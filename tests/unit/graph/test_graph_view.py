@@ -409,3 +409,19 @@ def test_what_locals_gave_is_left_alone() -> None:
     mine = locals()
     assert "leaf x" in str(ad.graph(x * 2))
     assert mine["x"] is x
+
+
+def test_a_look_at_a_small_graph_does_not_count_what_a_program_has_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To count is to walk all of it: milliseconds, in a server that froze what it imported."""
+    counted: list[int] = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counted.append(1) or 0)
+    x = ad.ones(3, requires_grad=True)
+    assert "exp" in str(ad.graph(x.exp()))
+    assert not counted
+    y = x
+    for _ in range(60_000):
+        y = y + 1
+    ad.graph(y)
+    assert counted

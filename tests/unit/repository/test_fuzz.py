@@ -143,7 +143,7 @@ sys.exit(fuzz.main(["--steps", "2000", "--seed", "1", "--failures", "1", "--stal
         ("os.kill(os.getpid(), 11)", "# SIGSEGV:"),
         ("os._exit(3)", "# exit code 3:"),
         ("import ctypes; ctypes.memset(tensor.data_ptr() - 1000, 1, 990)", "# write outside:"),
-        ("while True: pass", "# slow:"),
+        pytest.param("while True: pass", "# slow:", marks=pytest.mark.slow),
     ],
 )
 def test_a_failure_is_told_with_a_program_of_few_steps(fault: str, kind: str) -> None:

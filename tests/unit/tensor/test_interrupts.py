@@ -44,7 +44,7 @@ def test_ctrl_c_is_heard(call: str) -> None:
     assert child.stdout is not None
     try:
         assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
+        time.sleep(0.2)
         child.send_signal(signal.SIGINT)
         said, _ = child.communicate(timeout=60)
     finally:
