@@ -114,7 +114,7 @@ def test_the_gradient_is_the_limit_of_differences(name: str, dtype: str) -> None
             assert_gradient(to_numpy(grad), problem.loss, problem.inputs, i, f"{label}, input {i}")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("complex128", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DIFFERENCED)
 def test_the_gradient_of_the_gradient_is_the_limit_of_differences(name: str, dtype: str) -> None:
     for label, problem in problems(name, dtype)[::2]:  # strides were tested in first order
