@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from tests.conformance.opinfo import convert, named, ours, rebound
+from tests.conformance.opinfo import convert, named, ours, rebound, seed_torch
 
 torch = pytest.importorskip("torch")
 
@@ -83,7 +83,7 @@ class Side:
 
     def random_like(self, given: list[Any], seed: int) -> list[Any]:
         """Return random tensors of these shapes, the same in both libraries."""
-        torch.manual_seed(seed)
+        seed_torch(seed)
         kinds = [getattr(torch, str(t.dtype).removeprefix("torch.")) for t in given]
         if self.wide:  # as the narrow ones were drawn
             kinds = [self.dtype if k is torch.float64 else k for k in kinds]

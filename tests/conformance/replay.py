@@ -19,7 +19,7 @@ import pytest
 
 import adjoint as ad
 from tests.conformance.aspects import Seen, Side, aspects
-from tests.conformance.opinfo import Unsupported, entries, ours, to_numpy
+from tests.conformance.opinfo import Unsupported, entries, ours, seed_torch, to_numpy
 
 torch = pytest.importorskip("torch")
 
@@ -72,7 +72,7 @@ class Mismatch(AssertionError):
 
 def outcome(aspect: Callable[[Side], Seen], side: Side) -> Seen | Exception:
     """Return what a side sees with the seed set, or its exception."""
-    torch.manual_seed(7)
+    seed_torch(7)
     ad.manual_seed(7)
     try:
         return aspect(side)
@@ -217,7 +217,7 @@ def replay(
     op, kind = entries()[entry], getattr(torch, dtype)
     if ours(op) is None or kind not in op.supported_dtypes("cpu"):
         return result
-    torch.manual_seed(seed)
+    seed_torch(seed)
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - some of torch's samples are drawn from it
     grad = op.supports_autograd and kind in op.supported_backward_dtypes("cpu")
