@@ -17,6 +17,7 @@ void add_composite_arithmetic(PyObject* module);  // bindings/tensor/composite_a
 void add_guards(PyObject* module);                // bindings/program/guards.cpp
 void add_compiled_call(PyObject* module);         // bindings/program/compiled_call.cpp
 void add_walk(PyObject* module);                  // bindings/program/walk.cpp
+void add_frame_slots(PyObject* module);           // bindings/program/frame_slots.cpp
 void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
 void add_profile(PyObject* module);               // bindings/profile.cpp
@@ -83,6 +84,7 @@ void fill(PyObject* module) {
   add_compiled_call(module);
   add_attributes(module);
   add_walk(module);
+  add_frame_slots(module);
   add_beside(module);
   add_op_functions(module, tensor_type);
 }

@@ -68,6 +68,15 @@ inline PyObject* function(PyFrameObject* object) {
   return reinterpret_cast<PyObject*>(word & ~kFlags);
 }
 
+// What a frame has: its variables, then its stack. They begin behind the struct, whose last bytes are padding.
+inline uintptr_t* slots(PyFrameObject* object) {
+  struct Outer {
+    PyObject_HEAD PyObject* back;
+    Frame* frame;
+  };
+  return reinterpret_cast<uintptr_t*>(reinterpret_cast<Outer*>(object)->frame + 1);
+}
+
 #else
 inline PyObject* function(PyFrameObject*) { return nullptr; }
 #endif

@@ -67,6 +67,51 @@ class Programs(list[Recorded]):
         return programs_html(self)
 
 
+class _StateAsked(Exception):
+    """A loop became a scan, and then a gradient by one of its states was asked for."""
+
+    def __init__(self, error: RuntimeError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _run(function: Callable[..., Any], arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """Call a function, and see that it was told no gradient that the graph has only a part of."""
+    _core._state_of_loop_was_asked()
+    try:
+        result = function(*arguments[0], **arguments[1])
+    except RuntimeError as error:
+        if _core._state_of_loop_was_asked():
+            raise _StateAsked(error) from None
+        raise
+    if _core._state_of_loop_was_asked():  # and it goes on without
+        raise _StateAsked(RuntimeError("a gradient by a state of a loop was asked for"))
+    return result
+
+
+def _may_run_again(recording: Any, tensors: list[Tensor]) -> bool:
+    """Whether a call has left nothing behind, as far as it went."""
+    if recording.refused() is not None:
+        return False
+    program = recording.program(0, recording.size(), tensors, [])
+    return not (program.changes() or program.draws())
+
+
+def _leave_loops() -> None:
+    """What is recorded repeats itself, and that is fine."""
+
+
+def _look_at_loops() -> None:
+    """What is recorded repeats itself."""
+    paused = _core._walk_pause(True)
+    try:
+        from adjoint._for_loops import look  # which makes scans, that are over this module
+
+        look()
+    finally:
+        _core._walk_pause(paused)
+
+
 class Compiled(_core._CompiledCall):
     """What `compile` makes of a function: called like it, and giving the same.
 
@@ -97,6 +142,7 @@ class Compiled(_core._CompiledCall):
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
+        self._makes_scans = True  # of loops that repeat themselves
         self._quiet = quiet  # where a user did not ask for programs
         self.verify = _is_verified_by_default() if verify is None else verify
         self._kinds: dict[Any, list[Recorded]] = {}
@@ -187,7 +233,7 @@ class Compiled(_core._CompiledCall):
         reason = f"a replay raised {type(error).__name__} where it does not: {first}"
         self._refuse(kind, Refused(reason, ""))
 
-    def _record(
+    def _record(  # a name that _for_loops/_takeover.py knows
         self,
         kind: Any,
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
@@ -196,6 +242,7 @@ class Compiled(_core._CompiledCall):
     ) -> Any:
         """Run the function, and take down what it does."""
         function = self.function
+        _core._when_repeating(_look_at_loops if self._makes_scans else _leave_loops)
         if not self._may_record(kind, tensors):
             return function(*arguments[0], **arguments[1])
         leaves, spec = _tree.flatten(arguments)
@@ -227,7 +274,7 @@ class Compiled(_core._CompiledCall):
             with Walk(function, arguments) as walk:
                 recording.start()
                 try:
-                    result = function(*arguments[0], **arguments[1])
+                    result = _run(function, arguments)
                 finally:
                     recording.stop()
                     # But for the backward pass, which runs what hooks and custom functions bring.
@@ -247,9 +294,14 @@ class Compiled(_core._CompiledCall):
                 again = bool(walk.refusals) and kind not in self._again
                 self._refuse(kind, first, again=again)
             return result
+        except _StateAsked as asked:
+            if walk.refusals or not _may_run_again(recording, tensors):
+                raise asked.error from None
+            self._makes_scans = False
         finally:
             _thread.records = False
             self._recording.release()
+        return self._record(kind, arguments, tensors, containers)
 
     def _may_record(self, kind: Any, tensors: list[Tensor]) -> bool:
         """Whether there are not yet too many recordings of this kind, or of its relatives."""

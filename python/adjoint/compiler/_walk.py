@@ -119,6 +119,7 @@ class Walk(Visits):
         self.refusals: list[Refusal] = []
         self._callee, self._arguments = function, arguments
         self._nested: set[CodeType] = set()
+        self._copies: set[CodeType] = set()  # of parts of code that has run
         self._starting: CodeType | None = getattr(function, "__code__", None)
         self._frame: FrameType | None = None  # of that code
         self._collecting: tuple[int, int, int] | None = None  # how the collector was set
@@ -178,9 +179,31 @@ class Walk(Visits):
         """Take functions of this code as made by the call: what is in them it had already."""
         self._nested.add(code)
 
+    def takes_for(self, copy: CodeType, code: CodeType) -> None:
+        """Code that is a part of other code, which has run, tells nothing new when it starts."""
+        self._codes[copy] = self._codes.get(code, FOLLOWED)
+        self._copies.add(copy)
+
+    def of_variables(self, function: Any, values: list[Any]) -> Walk:
+        """What code that has run reaches by these values besides, as it is now.
+
+        Its `has_effects` tells later whether that has been changed.
+        """
+        found = Walk(function, (tuple(values), {}))
+        found._all_names, found._names = set(self._all_names), set(self._names)
+        found._whole, found._codes = self._whole, dict(self._codes)
+        found._guarded(found._begin)
+        found._is_quiet = False
+        return found
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors that were reached."""
+        return [*self._tensors, *self._argument_tensors]
+
     def ran(self) -> list[tuple[CodeType, str, str]]:
         """The code that has run, how it is treated, and its module."""
-        return [(code, how, self._code_modules.get(code, "")) for code, how in self._codes.items()]
+        ran = [(code, how) for code, how in self._codes.items() if code not in self._copies]
+        return [(code, how, self._code_modules.get(code, "")) for code, how in ran]
 
     def knows(self, thing: Any) -> bool:
         """Whether an object was there before the call, as far as the call could reach it."""

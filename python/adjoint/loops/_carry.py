@@ -8,7 +8,7 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
-__all__ = ["Carry", "as_argument", "in_order", "tensor_of", "without"]
+__all__ = ["Carry", "as_argument", "as_variable", "in_order", "tensor_of", "without"]
 
 
 def tensor_of(leaf: Any) -> Tensor:
@@ -53,6 +53,11 @@ def as_argument(t: Tensor) -> Tensor:
         inside = _core._batch_level((t,))
         t = _core._variable(t, False) if inside else t.detach().requires_grad_()
     return t.clone(memory_format=ad.contiguous_format)
+
+
+def as_variable(t: Tensor) -> Tensor:
+    """A carry that needs a gradient or does not, in every step."""
+    return (t if t.requires_grad else t.detach()).clone(memory_format=ad.contiguous_format)
 
 
 def without(stand_ins: list[Tensor], results: list[Tensor]) -> list[Tensor]:

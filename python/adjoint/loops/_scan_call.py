@@ -22,7 +22,7 @@ from adjoint.autograd.forward_ad import set_fwd_grad_enabled
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
-from ._carry import Carry, as_argument, in_order, tensor_of, without
+from ._carry import Carry, as_argument, as_variable, in_order, tensor_of, without
 from ._failing import in_step
 from ._forward_over_reverse import with_history
 from ._loop import place_of, run_loop
@@ -87,6 +87,63 @@ def run_scan(
     if inside:
         return call.as_python(rows)
     return call.natively(rows)
+
+
+def run_as_instruction(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    init: list[Tensor],
+    rows: list[Tensor],
+    apart: list[Tensor],
+    may_call: bool,
+    count: int,
+    users: Callable[..., Any],
+    before: int,
+) -> tuple[list[Tensor], list[Tensor], dict[int, int]] | None:
+    """Run the steps of a loop as one instruction of the program that is recorded.
+
+    None if that cannot be: then nothing has happened. An error of the step is raised. The step must
+    not read tensors that are apart, and call Python only if it may. Returned are the last carry,
+    the stacked outputs, and by its number the output that is also carried on.
+    """
+    walk = current_walk()
+    if walk is None or walk.has_effects():
+        return None
+    carry = Carry("a loop", init)
+    _, xs_spec = _tree.flatten(rows)
+    call = _Call(step, carry, xs_spec, False, count, Memory(), users, False, before)
+    rows = [in_order(t) for t in rows]
+    numbers = _core._unrecorded(_core.default_generator.get_state)
+    rehearsal = Rehearsal()
+    made = None
+    try:
+        with rehearsal:
+            _, _, made = call._rehearsed(rows, as_variable)
+    finally:
+        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        if not isinstance(made, Step) or walk.has_effects():
+            rehearsal.undo()
+            made = None
+    if not isinstance(made, Step) or not _gives_its_own(made):
+        return None
+    others = {id(t) for t in apart}
+    if any(id(t) in others for t in made.reached):
+        return None
+    if made.forward.calls_python() and not may_call:
+        return None
+    last, outputs = call._by_loop(made, carry.tensors, rows)
+    following, given = made.form[:2]
+    both = {k: given.index(at) for k, at in enumerate(following) if at >= 0 and at in given}
+    return last, outputs, both
+
+
+def _gives_its_own(step: Step) -> bool:
+    """Whether what a step gives is different tensors, none of them a row or from outside the loop.
+
+    Others have gradients that are added in another order than in the plain loop.
+    """
+    following, outputs = step.form[:2]
+    inside = all(~k < step.carries for k in (*following, *outputs))
+    return inside and all(len({*some}) == len(some) for some in (following, outputs))
 
 
 class _Call:
@@ -201,23 +258,8 @@ class _Call:
         versions = [_version_of(t) for t in rows]
         numbers = _core._unrecorded(_core.default_generator.get_state)
         walk = current_walk()
-
-        def recorded() -> tuple[list[Tensor], list[Tensor], Step | Refused]:
-            given = [as_argument(t) for t in carry]
-            first = [t[self._row(0)] for t in rows]
-            with self._told(0):
-                result, made = record_inside(
-                    self._step,
-                    self._arguments(given, first),
-                    [*given, *first],
-                    len(given),
-                    lambda r: Carry.own(self._flat(r), [*given, *first]),
-                )
-            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
-            return own, result, made
-
         with Rehearsal() as rehearsal:
-            own, result, made = _core._unrecorded(recorded)
+            own, result, made = self._rehearsed(rows)
         if walk is not None and walk.has_effects():  # which must not happen twice
             _core._refuse_recording(walk.refusals[0].reason)
             result = without(own, result)
@@ -230,6 +272,29 @@ class _Call:
             rehearsal.undo()
             return self.as_python(given)
         return self._by_loop(made, carry, rows)
+
+    def _rehearsed(
+        self, rows: list[Tensor], taken: Callable[[Tensor], Tensor] = as_argument
+    ) -> tuple[list[Tensor], list[Tensor], Step | Refused]:
+        """Call the step, to have it recorded: its arguments that need no gradient, what it gave."""
+        carry = self._carry.tensors
+
+        def recorded() -> tuple[list[Tensor], list[Tensor], Step | Refused]:
+            given = [taken(t) for t in carry]
+            first = [t[self._row(0)] for t in rows]
+            with self._told(0):
+                result, made = record_inside(
+                    self._step,
+                    self._arguments(given, first),
+                    [*given, *first],
+                    len(given),
+                    lambda r: Carry.own(self._flat(r), [*given, *first]),
+                )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
+            return own, result, made
+
+        found: tuple[list[Tensor], list[Tensor], Step | Refused] = _core._unrecorded(recorded)
+        return found
 
     def in_transform(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps on the plain tensors that those of a transform consist of."""

@@ -456,7 +456,26 @@ PyObject* set_follow_from(PyObject*, PyObject* count) {
   });
 }
 
+PyObject* recorded_size(PyObject*, PyObject*) {
+  return PyLong_FromSize_t(captured() ? static_cast<Capture*>(t_recorder)->size() : 0);
+}
+
+PyObject* when_repeating(PyObject*, PyObject* f) {
+  Py_XSETREF(on_repetition, Py_NewRef(f));
+  Py_RETURN_NONE;
+}
+
+PyObject* state_was_asked(PyObject*, PyObject*) {
+  return PyBool_FromLong(state_of_loop_was_asked());
+}
+
 PyMethodDef functions[] = {
+    {"_recorded_size", recorded_size, METH_NOARGS, "How many instructions were taken down so far."},
+    {"_state_of_loop_was_asked", state_was_asked, METH_NOARGS,
+     "Whether the gradient of a state inside a recorded loop was asked for since the last call of "
+     "this."},
+    {"_when_repeating", when_repeating, METH_O,
+     "_when_repeating(f): f() is called when a function that is recorded begins to repeat itself."},
     {"_follow_from", set_follow_from, METH_O,
      "_follow_from(count): from how many instructions on a recording looks for a period; what was "
      "set before."},

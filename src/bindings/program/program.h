@@ -43,6 +43,8 @@ void add_program_node();
 // A program is one node, which has no gradient between its results: an error where that is asked
 // for, of a result that another one is computed from.
 void refuse_inner_result(const Edge& e, const char* what);
+// Whether that has refused a state of a loop since this was last asked.
+bool state_of_loop_was_asked();
 // Compiled functions are the plain functions that they are (verify.cpp).
 extern constinit thread_local bool t_plain_functions;
 // hash(t): by identity, which a recording is then tied to.

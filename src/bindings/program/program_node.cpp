@@ -157,7 +157,30 @@ Tensor whole(Tensors& found, Tensor view) {
 
 void add_program_node() { compiled_backward = program_backward; }
 
+namespace {
+
+// A state of a loop that became one instruction (python/adjoint/_for_loops/_rest.py): later states were computed
+// from it inside that.
+thread_local bool state_was_asked = false;
+
+void refuse_state_of_loop(const Edge& e, const char* what) {
+  if (!e.node || !e.node->dict) return;
+  PyObject* place = PyDict_GetItemString(e.node->dict, "_state_of_loop");
+  if (!place) return;
+  state_was_asked = true;
+  runtime_error(
+      what, " is asked for the gradient of a state inside the loop at ", PyUnicode_AsUTF8(place),
+      ", whose steps compile() has recorded as one instruction: what later steps make of "
+      "that state is not in the graph.\n  fix: leave the function that differentiates by it "
+      "uncompiled (disable=True), or differentiate by what goes into the loop");
+}
+
+}  // namespace
+
+bool state_of_loop_was_asked() { return std::exchange(state_was_asked, false); }
+
 void refuse_inner_result(const Edge& e, const char* what) {
+  refuse_state_of_loop(e, what);
   if (!e.node || e.node->backward != program_backward || e.node->released) return;
   Object inner = checked(PyObject_GetAttrString(e.node->saved[kRecorded_].value.python(), "inner"));
   Dims slots;

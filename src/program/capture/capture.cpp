@@ -431,6 +431,16 @@ void Capture::let_go_sometimes() {
   let_go(all ? 0 : young_);
 }
 
+PyObject* on_repetition = nullptr;
+
+[[gnu::noinline]] void Capture::write_down(Instruction i) {
+  code_.push(registers_, std::move(i));
+  if (!code_.has_begun_to_repeat() || passes_ || !on_repetition) return;
+  PyObject* found = PyObject_CallNoArgs(on_repetition);
+  if (!found) throw PythonError{};
+  Py_DECREF(found);
+}
+
 // --- ops -----------------------------------------------------------------------------------------
 // What was seen of a call while it ran.
 struct Capture::Seen {

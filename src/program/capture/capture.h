@@ -20,6 +20,9 @@
 
 namespace adjoint {
 
+// Called when the function that is recorded repeats itself: its frames are in loops.
+extern PyObject* on_repetition;
+
 // The mark (tensor/storage.h) of memory that is made from now on: one of 255, used again in turn.
 uint16_t next_generation();
 
@@ -117,7 +120,7 @@ class Capture final : public Recorder {
   bool shorten(Program& p, const Transcript& transcript, bool first,
                std::vector<Instruction>& code);
   void name_registers(Program& p);
-  void write_down(Instruction i) { code_.push(registers_, std::move(i)); }
+  void write_down(Instruction i);
   const std::vector<Instruction>& forward_code();
   void read_equal(Program& p);
   void stand_in(int reg);

@@ -66,8 +66,11 @@ Tensors Capture::call_host(PyObject* run, const Tensors& operands) {
   }
 }
 
+// Memory that the call itself has made is nobody's until it gives it back; and it may be freed, and stand for
+// other memory then.
 void Capture::changed_aside(const Tensor& t) {
-  if (in_host_) changed_aside_.insert(t->storage);
+  bool own = t->storage->born >> 8 == generation_ && first_on(t->storage) < 0;
+  if (in_host_ && !own) changed_aside_.insert(t->storage);
 }
 
 void Capture::refuse_changed_aside() {

@@ -73,6 +73,7 @@ void Transcript::look_for_period(const std::vector<Register>& registers) {
     while (k < width && tokens[size - 1 - k] == tokens[size - 1 - k - d]) ++k;
     if (k < width) continue;
     ++tried;
+    repeats_ = true;
     if (follow(registers, d)) return;
   }
 }

@@ -3,6 +3,7 @@
 // one period before is counted and let go of.
 #pragma once
 #include <deque>
+#include <utility>
 
 #include "program/capture/stretch.h"
 
@@ -21,6 +22,8 @@ class Transcript {
   void push(const std::vector<Register>& registers, Instruction i);
   size_t size() const { return closed_ + open_.size() + following_.count; }
   size_t followed() const;
+  // Whether the code has begun to repeat itself, as far as a look at it can tell; asked once.
+  bool has_begun_to_repeat() { return std::exchange(repeats_, false); }
   bool empty() const { return size() == 0; }
   // Only the first `size` instructions stay.
   void cut(size_t size);
@@ -50,6 +53,7 @@ class Transcript {
   size_t floor_ = 0;               // of open_: those before it belong to another part
   size_t next_look_ = 0;           // at how many instructions in open_
   int part_ = 0;
+  bool repeats_ = false;
   Moves now_;
 };
 

@@ -1,0 +1,158 @@
+"""The program between two steps of a loop, and whether the step in between was like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.compiler._guards import ABSENT, is_value
+from adjoint.compiler._walk import Walk
+
+from . import _frames
+from ._bytecode import ForLoop
+
+__all__ = ["Between", "Form", "Unlike", "facts"]
+
+
+class Unlike(Exception):
+    """A step is not like the one before it."""
+
+
+class Form(NamedTuple):
+    """What a variable held: a structure, and where in it are tensors that each step makes anew."""
+
+    spec: _tree.Spec
+    leaves: list[Any]
+    places: list[int]  # of those tensors
+
+    @staticmethod
+    def of(value: Any) -> Form:
+        leaves, spec = _tree.flatten(value)
+        places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        return Form(spec, leaves, places)
+
+    def since(self, before: Form) -> Form:
+        """The same, without tensors that are what they were before."""
+        places = [k for k in self.places if self.leaves[k] is not before.leaves[k]]
+        return Form(self.spec, self.leaves, places)
+
+    def tensors(self) -> list[Tensor]:
+        return [self.leaves[k] for k in self.places]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
+        leaves = list(self.leaves)
+        for k, t in zip(self.places, tensors, strict=True):
+            leaves[k] = t
+        return _tree.unflatten(self.spec, leaves)
+
+    def tensors_of(self, value: Any, known: bool = False) -> list[Tensor]:
+        """Those of a value that must be like this one: where that is known, no one looks."""
+        leaves, spec = _tree.flatten(value)
+        if known:
+            return [leaves[k] for k in self.places]
+        if spec != self.spec:
+            raise Unlike("a structure changes")
+        places = {*self.places}
+        for k, (a, b) in enumerate(zip(self.leaves, leaves, strict=True)):
+            if not (_alike(a, b) if k in places else a is b or _same(a, b)):
+                raise Unlike("a tensor has another form, or another value is not a tensor")
+        return [leaves[k] for k in self.places]
+
+
+def _alike(a: Tensor, b: Any) -> bool:
+    if not type(b) is type(a) is Tensor or _core._dict_of(a) or _core._dict_of(b):
+        return False
+    return facts(a) == facts(b)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and is_value(type(a)) and repr(a) == repr(b)
+
+
+def facts(t: Tensor) -> tuple[Any, ...]:
+    """All that a step can ask of a tensor, but its values."""
+    found: tuple[Any, ...] = _core._unrecorded(
+        lambda: (t.shape, t.dtype, t.requires_grad, t.is_leaf, t.stride(), t.layout)
+    )
+    return found
+
+
+def _version_of(t: Tensor) -> int:
+    found: int = _core._unrecorded(lambda: t._version)
+    return found
+
+
+class Between:
+    """What there is between two steps.
+
+    Attributes
+    ----------
+    values, shared
+        The variables, and those that functions inside share.
+    appended
+        How long the lists are that are only appended to.
+    forms
+        The variables that the body reads and then writes.
+    size
+        How many instructions have been recorded.
+    """
+
+    def __init__(self, frame: FrameType, loop: ForLoop, walk: Walk | None) -> None:
+        """With the walk of the recording, begin to watch what the body reaches."""
+        self.loop, self.size = loop, _core._recorded_size()
+        self.values, self.shared = _frames.variables(frame), _frames.shared(frame)
+        self.appended = {
+            name: len(self.values[name])
+            for name in loop.appended
+            if type(self.values[name]) is list
+        }
+        self.forms = {
+            name: Form.of(self.values[name])
+            for name in sorted(loop.live)
+            if self.values[name] is not ABSENT
+        }
+        self._seen = None if walk is None else self._reached_from(frame, walk)
+        self._versions = [(t, _version_of(t)) for t in self._tensors()]
+
+    def _reached_from(self, frame: FrameType, walk: Walk) -> Walk:
+        """A walk over what the body may reach by variables: it must leave all that as it is."""
+        read = sorted(self.loop.read | self.loop.live)
+        held = [self.values[name] for name in read if name not in self.appended]
+        held += self.shared.values()
+        function = _core._frame_function(frame)
+        seen = walk.of_variables(function, [one for one in held if one is not ABSENT])
+        if seen.refusals:
+            raise Unlike(seen.refusals[0].reason)
+        if any(seen.knows(self.values[name]) for name in self.appended):
+            raise Unlike("a list that it appends to can be reached otherwise")
+        return seen
+
+    def _tensors(self) -> list[Tensor]:
+        found = [t for form in self.forms.values() for t in form.tensors()]
+        return found + ([] if self._seen is None else self._seen.tensors())
+
+    def is_kept(self) -> bool:
+        """Whether nothing has been changed since of what the body reaches."""
+        assert self._seen is not None
+        same = all(_version_of(t) == version for t, version in self._versions)
+        return same and not self._seen.has_effects()
+
+    def check(self, now: Between) -> None:
+        """Raise Unlike if the step in between has done more than give variables other values."""
+        if not self.is_kept():
+            raise Unlike("it changes what it reaches")
+        if self.forms.keys() != now.forms.keys() or self.appended.keys() != now.appended.keys():
+            raise Unlike("other variables have values")
+        if any(self.values[name] is not now.values[name] for name in self.loop.read):
+            raise Unlike("a variable changes that it does not write")
+        if any(now.shared[place] is not held for place, held in self.shared.items()):
+            raise Unlike("a variable changes that functions share")
+        for name, form in self.forms.items():
+            form.tensors_of(now.values[name])
+
+    def forget(self) -> None:
+        """Let go of the variables: what the body reaches is watched still."""
+        self.values, self.shared, self.forms = {}, {}, {}

@@ -1,0 +1,176 @@
+"""The steps of a loop that are left, as a scan: read _takeover.py first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint.compiler._guards import ABSENT
+from adjoint.compiler._names import place_of
+from adjoint.compiler._walk import Walk
+from adjoint.loops._scan_call import run_as_instruction
+
+from . import _frames
+from ._between import Between, Form
+from ._items import Items
+from ._rows import Proxy, Rows
+from ._step_code import OneStep
+
+__all__ = ["Rest"]
+
+
+_ENOUGH = 80  # instructions that are worth a round
+_MOST = 64  # steps of a round
+
+
+class Rest:
+    """The steps that are left.
+
+    Where they are small, several make one round, a step of the scan, for that takes some time
+    beside its instructions, too.
+
+    Parameters
+    ----------
+    before, now
+        The program before the last step that ran, and after it.
+    left
+        The items that are left.
+    done
+        How many steps have run.
+
+    Attributes
+    ----------
+    count
+        How many of them a scan can run: the last is not among them, whose values stay.
+    """
+
+    def __init__(
+        self, frame: FrameType, before: Between, now: Between, left: Items, done: int, fold: int
+    ) -> None:
+        loop = now.loop
+        self._rounds, self._fold = (len(left) - 1) // fold, fold
+        self.count = self._rounds * fold
+        self._done, self._before = done, before
+        self._place = place_of(loop.code, loop.line)
+        self._known = False  # what the step gives
+        self._lists = {k: now.values[k] for k in sorted(now.appended)}
+        new = {k: held[before.appended[k] :] for k, held in self._lists.items()}
+        self._outputs = [Form.of(some) for some in new.values()]
+        self._carried = {k: form.since(before.forms[k]) for k, form in sorted(now.forms.items())}
+        self._rows = [Rows(frame, loop, left[k : self.count : fold]) for k in range(fold)]
+        self._proxies = {name: Proxy(name) for name in self._rows[0].names()}
+        self._read = {
+            name: self._proxies.get(name, now.values[name])
+            for name in sorted(loop.read)
+            if now.values[name] is not ABSENT and name not in now.appended
+        }
+        self._users = _core._frame_function(frame)
+        shared = {
+            place: self._proxies.get(_frames.name_at(frame, place), held)
+            for place, held in now.shared.items()
+        }
+        given = [*self._carried, *self._read, *self._lists]
+        self._step = OneStep(loop, self._users, shared, self._proxies, given, [*self._carried])
+
+    @staticmethod
+    def fold_of(before: Between, now: Between, left: Items) -> int:
+        """How many steps make a round."""
+        fold = _ENOUGH // max(1, now.size - before.size)
+        return int(max(1, min(fold, _MOST, (len(left) - 1) // 8)))
+
+    def run(self, frame: FrameType, walk: Walk) -> bool:
+        """Run them, and give the frame what they leave; whether it could be done."""
+        walk.takes_for(self._step.code, frame.f_code)
+        init = [t for form in self._carried.values() for t in form.tensors()]
+        stacked = [t for rows in self._rows for t in rows.stacked()]
+        apart = [t for rows in self._rows for t in rows.apart()]
+        found = run_as_instruction(
+            *(self._one_round, init, stacked, apart, self._fold == 1),
+            *(self._rounds, self._users, self._done),
+        )
+        if found is None:
+            return False
+        carry, outputs, both = found
+        columns = [[row.clone() for row in stacked.unbind(0)] for stacked in outputs]
+        self._mark([*carry, *(t for column in columns for t in column)])
+        for k, column in both.items():  # one tensor in the loop, which gets one gradient
+            carry[k] = columns[column][-1]
+        for name, value in self._values(carry).items():
+            _frames.set_variable(frame, name, value)
+        self._append(columns)
+        self._forget()
+        return True
+
+    def _values(self, tensors: Sequence[Tensor]) -> dict[str, Any]:
+        found, at = {}, 0
+        for name, form in self._carried.items():
+            size = len(form.places)
+            found[name] = form.with_tensors(tensors[at : at + size])
+            at += size
+        return found
+
+    def _one_round(
+        self, carry: list[Tensor], row: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        if self._known and not self._before.is_kept():
+            raise RuntimeError(
+                f"the loop at {self._place} was recorded by compile(), and a second derivative of "
+                "the call that was recorded runs its steps again: but what they read has been "
+                "changed since then; fix: differentiate twice in another call of the compiled "
+                "function, or write an ad.scan"
+            )
+        outputs, given = [], iter(row)
+        for rows in self._rows:
+            item = rows.take([next(given) for _ in range(rows.count)])
+            carry, new = self._one_step(carry, rows, item)
+            outputs += new
+        return carry, outputs
+
+    def _one_step(
+        self, carry: list[Tensor], rows: Rows, item: Any
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        lists: list[list[Any]] = [[] for _ in self._outputs]
+        for proxy in self._proxies.values():
+            proxy.rows = rows
+        given = [*self._values(carry).values(), *self._read.values(), *lists]
+        last = self._step(given, item)
+        rows.let_go()
+        return self._flat(self._carried.values(), last), self._flat(self._outputs, lists)
+
+    def _flat(self, forms: Any, values: Sequence[Any]) -> list[Tensor]:
+        return [
+            t
+            for form, value in zip(forms, values, strict=True)
+            for t in form.tensors_of(value, self._known)
+        ]
+
+    def _mark(self, states: Sequence[Tensor]) -> None:
+        """Nobody can be told the gradient of a state of which others were made unseen."""
+        if len(states) > 1:
+            for node in _core._unrecorded(lambda: [t.grad_fn for t in states]):
+                if node is not None:
+                    node._state_of_loop = self._place  # type: ignore[attr-defined]
+
+    def _append(self, columns: list[list[Tensor]]) -> None:
+        """What the steps would have appended."""
+        each = len(columns) // self._fold
+        for k in range(self.count):
+            at = k % self._fold * each
+            row = [column[k // self._fold] for column in columns[at : at + each]]
+            for held, form in zip(self._lists.values(), self._outputs, strict=True):
+                held.extend(form.with_tensors(row[: len(form.places)]))
+                del row[: len(form.places)]
+
+    def _forget(self) -> None:
+        """Hold nothing of the program any more but what a step reads."""
+        self._known = True
+        self._lists = {}
+        for rows in self._rows:
+            rows.forget()
+        self._before.forget()
+        for form in (*self._carried.values(), *self._outputs):
+            for k in form.places:
+                form.leaves[k] = None

@@ -1,0 +1,109 @@
+"""The iterator that a loop gets, which may hand its steps to a scan."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from types import FrameType
+from typing import Any
+
+from adjoint import _core
+from adjoint.compiler._visible import is_own
+from adjoint.compiler._walk import Walk, current_walk
+
+from . import _frames
+from ._between import Between, Unlike
+from ._bytecode import ForLoop, loops_around
+from ._items import KINDS, left_of
+from ._rest import Rest
+from ._rows import can_stand_for
+
+__all__ = ["FEWEST", "decisions", "look"]
+
+FEWEST = 16  # steps that are left
+decisions: deque[str] = deque(maxlen=64)  # what became of loops, the latest last
+_RECORDERS = frozenset(("_record", "record", "record_inside"))
+
+
+def look() -> None:
+    """Watch the loops that the program is in."""
+    walk = current_walk()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and walk is not None and _frames.understood():
+        if not is_own(frame.f_code.co_filename):
+            for loop in loops_around(frame.f_code, frame.f_lasti):
+                _watch(frame, loop, walk)
+        elif frame.f_code.co_name in _RECORDERS:
+            return
+        frame = frame.f_back
+
+
+def _watch(frame: FrameType, loop: ForLoop, walk: Walk) -> None:
+    def made(iterator: Any) -> Takeover | None:
+        left = left_of(iterator)
+        if left is None or len(left) < FEWEST or not can_stand_for(left, loop):
+            return None
+        return Takeover(loop, iterator, walk)
+
+    if loop.target is not None:
+        _frames.swap(frame, loop.depth, KINDS, made)
+
+
+class Takeover:
+    """An iterator in place of another one."""
+
+    def __init__(self, loop: ForLoop, iterator: Any, walk: Walk) -> None:
+        self._loop, self._iterator, self._walk = loop, iterator, walk
+        self._watches = True
+        self._before: Between | None = None
+        self._done, self._tries = 0, 2
+
+    def __iter__(self) -> Takeover:
+        return self
+
+    def __next__(self) -> Any:
+        if self._watches:
+            self._look_between_steps(sys._getframe(1))
+        self._done += 1
+        return next(self._iterator)
+
+    def _look_between_steps(self, frame: FrameType) -> None:
+        paused = _core._walk_pause(True)
+        try:
+            if not self._goes_on():
+                self._let_go()
+            elif self._before is None:
+                self._before = Between(frame, self._loop, self._walk)
+            else:
+                self._take_over(frame, self._before)
+        except Unlike as unlike:
+            decisions.append(str(unlike))
+            self._tries -= 1
+            self._before = None
+            if not self._tries:
+                self._let_go()
+        except Exception as error:  # whatever went wrong here, the loop can go on
+            decisions.append(repr(error))
+            self._let_go()
+        finally:
+            _core._walk_pause(paused)
+
+    def _goes_on(self) -> bool:
+        usual = _core._is_recording() and not (_core._loop_mode() or _core._autocast_modes())
+        return usual and current_walk() is self._walk
+
+    def _let_go(self) -> None:
+        self._watches, self._before = False, None
+
+    def _take_over(self, frame: FrameType, before: Between) -> None:
+        left = left_of(self._iterator)
+        if left is not None and len(left) >= FEWEST:
+            now = Between(frame, self._loop, None)
+            before.check(now)
+            for fold in {Rest.fold_of(before, now, left): None, 1: None}:
+                rest = Rest(frame, before, now, left, self._done, fold)
+                if rest.run(frame, self._walk):
+                    self._iterator = iter([*left[rest.count :]])
+                    decisions.append("taken over")
+                    break
+        self._let_go()
