@@ -176,7 +176,7 @@ def oddly_shaped(arg: Any) -> Any:
     if isinstance(arg, np.ndarray):
         return np.ones((7, 5, 3), np.float32)
     listed = isinstance(arg, tuple | list) and all(isinstance(a, int) for a in arg)
-    return (10**5,) if listed else 10**6
+    return (10**6,) if listed else 10**6
 
 
 def spoiled(sample: Sample) -> Iterator[tuple[str, Sample]]:

@@ -49,6 +49,25 @@ int64_t ConvLayouts::largest_channel() const {
   return most;
 }
 
+namespace {
+
+// Where a kernel reaches much further than the results are long, each block packs all that lies between.
+bool packs_too_much(const Sums& s, int64_t channels) {
+  const Conv& c = s.c;
+  const Blocks blocks(s, std::max<int64_t>(1, kConvPacked / 8 / channels));
+  const Axes3 block = blocks[0].size;
+  double packed = static_cast<double>(blocks.count()),
+         plain = static_cast<double>(volume(c.kernel));
+  for (int d = 0; d < 3; ++d) {
+    const int64_t reach = (c.kernel[d] - 1) * c.dilation[d];
+    packed *= static_cast<double>((block[d] + reach) / (s.of_input ? c.stride[d] : 1) + 1);
+    plain *= static_cast<double>(s.result()[d]);
+  }
+  return packed > 32 * plain * static_cast<double>(s.of_input ? c.ci : c.co);
+}
+
+}  // namespace
+
 bool fits_planes(const Sums& s, int64_t channels) {
   const Conv& c = s.c;
   if (static_cast<double>(channels) * static_cast<double>(volume(c.kernel)) > kConvMost)
@@ -60,7 +79,7 @@ bool fits_planes(const Sums& s, int64_t channels) {
     const double phases = static_cast<double>(s.of_input ? 1 : std::min(c.stride[d], c.kernel[d]));
     size *= phases * (reach / static_cast<double>(c.stride[d]) + 2);
   }
-  return size <= kConvMost;
+  return size <= kConvMost && !packs_too_much(s, channels);
 }
 
 int64_t wanted_chunks() {

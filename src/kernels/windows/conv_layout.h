@@ -48,7 +48,7 @@ struct ConvLayouts {
   }
 };
 
-// Whether the planes of these channels can be addressed by 32 bits.
+// Whether the planes of these channels can be addressed by 32 bits, and are worth packing.
 bool fits_planes(const Sums& s, int64_t channels);
 
 // How many chunks there should be for all threads to take part to the end.
