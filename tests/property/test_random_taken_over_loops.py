@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint import _core
+from adjoint._for_loops import _takeover
 
 Function = Callable[..., Any]
 
@@ -289,7 +290,15 @@ def check(seed: int) -> None:
     assert same(outcome(fast, seed % 1000 + 1, wants, way), other), source
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**9))
+def test_loops_that_are_left_alone_are_eager_to_the_last_bit(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_takeover, "FEWEST", 10**9)
+        check(seed)
+
+
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**9))
 def test_loops_that_are_taken_over_are_eager_to_the_last_bit(seed: int) -> None:
     check(seed)

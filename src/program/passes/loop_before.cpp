@@ -59,7 +59,40 @@ bool RolledLoop::find_window(const Periods& periods, const Period& loop) {
     bool inside = m >= static_cast<int>(lo) && m <= static_cast<int>(hi);
     if (inputs_[reg].kind != Relation::Stacked && inside) return false;
   }
-  window_ = {lo, hi + 1};
+  const int64_t behind = shift / (count_ - 1) / static_cast<int64_t>(loop.length);
+  window_.clear();
+  for (size_t k = lo; k <= hi; ++k) {
+    if (follows(periods, loop, k, behind)) window_.push_back(k);
+  }
+  return true;
+}
+
+// Whether an instruction of an earlier part reads what stands in its period, if it stands in that of the last run:
+// a run is so many periods of that part behind the run before. A register that is the same in all runs may be
+// another one in each of those periods, and the same in one of them by chance.
+bool RolledLoop::follows(const Periods& periods, const Period& loop, size_t k,
+                         int64_t behind) const {
+  const std::vector<Instruction>& before = *from_.before;
+  auto related = [&](size_t at) -> const std::vector<Relation>& {
+    size_t d = loop.length;
+    return loop.relations[(at % d + d - loop.last % d) % d];
+  };
+  auto moves = [&](size_t at) { return before[at].kind == Kind::Alias ? related(at)[1].step : 0; };
+  if (moves(k)) return false;
+  for (size_t n = 0; n < before[k].reads.size(); ++n) {
+    const int reg = before[k].reads[n].reg;
+    auto found = inputs_.find(reg);
+    if (found == inputs_.end() || found->second.kind == Relation::Stacked) continue;
+    const Relation& r = related(k)[n];
+    const int m = periods.maker(reg);
+    const int64_t step = r.kind == Relation::Row               ? r.step
+                         : r.kind == Relation::Moved && m >= 0 ? moves(static_cast<size_t>(m))
+                                                               : 0;
+    const bool fixed = found->second.kind == Relation::Fixed && r.kind == Relation::Fixed;
+    const bool row =
+        found->second.kind == Relation::Row && step && found->second.step == -behind * step;
+    if (!fixed && !row) return false;
+  }
   return true;
 }
 

@@ -27,10 +27,9 @@ void RolledLoop::make_body() {
   }
   lend_registers();
   prune();
-  if (window_.last > window_.first) {
-    const std::vector<Instruction>& before = *from_.before;
-    std::vector<Instruction> code(before.begin() + static_cast<std::ptrdiff_t>(window_.first),
-                                  before.begin() + static_cast<std::ptrdiff_t>(window_.last));
+  if (!window_.empty()) {
+    std::vector<Instruction> code;
+    for (size_t k : window_) code.push_back((*from_.before)[k]);
     recompute(body, code, {});
     prune();
   }

@@ -120,6 +120,7 @@ class RolledLoop {
   // --- what was made before
   void fit_before();
   bool find_window(const Periods& periods, const Period& loop);
+  bool follows(const Periods& periods, const Period& loop, size_t k, int64_t behind) const;
   // What was made before and is read run by run stands in a stack, of which there is one for each
   // register of a period.
   struct Range {
@@ -157,9 +158,8 @@ class RolledLoop {
   std::vector<bool> gone_;  // instructions of the last run that are inputs of it
   std::map<size_t, std::shared_ptr<std::vector<const Value*>>> tables_;
   std::vector<Instruction> constants_;
-  struct Window {
-    size_t first = 0, last = 0;
-  } window_;  // of the code before, that makes what the last run reads
+  std::vector<size_t>
+      window_;  // instructions of the code before that may make again what the last run reads
   std::unordered_map<int, int> output_at_;
   std::vector<int> outputs_;  // after the carries
   std::unordered_set<int> taken_;

@@ -211,6 +211,25 @@ def test_views_that_one_op_gives_together_are_taken_apart() -> None:
     assert loops(check(function)) == 2
 
 
+@pytest.mark.parametrize("fixed", [0, 1, 2, 7])
+@pytest.mark.parametrize("times", [2, 5])
+@pytest.mark.parametrize("unbound", [False, True])
+def test_a_row_that_all_steps_read_is_also_the_row_of_one_of_them(
+    fixed: int, times: int, unbound: bool
+) -> None:
+    """What backward makes again in a step is made of the rows of that step."""
+
+    def function(a: Any, b: Any, k: Any, xs: Any, w: Any) -> Any:
+        rows = xs[:20].unbind(0) if unbound else xs
+        for i in range(20):
+            b = 0.5 * b + 0.25 * a
+            for _ in range(times):
+                a = 0.5 * rows[i] + 0.25 * a * xs[fixed]
+        return a.sum(), b * 1
+
+    check(function)
+
+
 def test_a_call_of_python_in_each_step_leaves_the_loop_as_it_is() -> None:
     calls = []
 
