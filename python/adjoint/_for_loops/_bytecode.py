@@ -384,12 +384,17 @@ def _uses_of_items(
                 continue
             sites.append(Site(names[k], item, axis, shift, repeats))
             taken.update((names[k], item))
-    # What rows are taken of must be read in no other way.
-    good = [site for site in sites if reads[site.name] == taken[site.name]]
+    # What rows are taken of is read in no other way, and not written; items only at the head.
+    writes = Counter(name for op in body.values() for name, on in op.accesses() if on)
+    other = {name for name in items if writes[name] > 1 or name in graph.code.co_cellvars}
+    good = [
+        site
+        for site in sites
+        if reads[site.name] == taken[site.name] and not writes[site.name] and site.item not in other
+    ]
     by_rows = Counter(site.item for site in good)
-    shared = {name for name in items if name in graph.code.co_cellvars}
-    used = {name for name in items if reads[name] > by_rows[name]} | shared
-    return tuple(good), frozenset(used), frozenset(items - several - shared)
+    used = {name for name in items if reads[name] > by_rows[name]} | other
+    return tuple(good), frozenset(used), frozenset(items - several - other)
 
 
 def _reads(op: Op) -> list[str]:

@@ -305,6 +305,21 @@ def rows_and_more(a: Any, w: Any, xs: Any) -> Any:
     return a
 
 
+def an_item_that_is_written(a: Any, w: Any, xs: Any) -> Any:
+    for i in range(N):
+        a = ad.tanh(w @ a + xs[i])
+        i = 31
+        a = a + xs[i]
+    return a
+
+
+def rows_of_what_is_written(a: Any, w: Any, xs: Any) -> Any:
+    for i in range(N):
+        a = ad.tanh(w @ a + xs[i])
+        xs = a.expand(160, 3) * 1
+    return a
+
+
 def a_row_before_the_first(a: Any, w: Any, xs: Any) -> Any:
     for i in range(N):
         a = ad.tanh(w @ a + xs[i - 155])
@@ -432,7 +447,14 @@ LEFT = [
     *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more, in_place),
     *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, draws, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
-    *(an_attribute, break_, a_generator, a_global_that_is_written),
+    *(
+        an_item_that_is_written,
+        rows_of_what_is_written,
+        an_attribute,
+        break_,
+        a_generator,
+        a_global_that_is_written,
+    ),
 ]
 
 
