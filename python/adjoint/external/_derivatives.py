@@ -23,13 +23,15 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import OTHER_STEPS, WRONG, effort_of, warn_of_second
+from adjoint.numeric._second import effort_of
+from adjoint.numeric._second_error import SecondDerivatives, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
 from ._arguments import Arguments, as_array
 from ._definition import Definition
+from ._double import in_float64
 from ._outputs import PLAIN, Outputs, owned
 from ._point import ExternalPoint
 
@@ -140,10 +142,7 @@ class Derivatives:
         cotangent = self._vector(u, self.point.outputs)
         direction = self._vector(w, self.point.inputs)
         found = self._curved(
-            direction,
-            self.point.inputs.size,
-            lambda c: c.pull(cotangent, direction),
-            lambda c, found: c.misfit(found, cotangent, direction),
+            direction, self.point.inputs.size, lambda c: c.pull(cotangent, direction)
         )
         if found is not None:
             return self._as_inputs(found)
@@ -161,10 +160,7 @@ class Derivatives:
         if not tangent.any():
             return self._as_outputs(np.zeros(self.point.outputs.size))
         found = self._curved(
-            direction,
-            self.point.outputs.size,
-            lambda c: c.push(tangent, direction),
-            lambda c, found: c.misfit_of_push(found, tangent, direction),
+            direction, self.point.outputs.size, lambda c: c.push(tangent, direction)
         )
         if found is not None:
             return self._as_outputs(found)
@@ -367,43 +363,37 @@ class Derivatives:
     # --- second order ---------------------------------------------------------------------------
 
     def _curved(
-        self,
-        direction: Any,
-        size: int,
-        of: Callable[[Any], Any],
-        misfit: Callable[[Any, Any], tuple[float, float]],
+        self, direction: Any, size: int, of: Callable[[SecondDerivatives], tuple[Any, bool]]
     ) -> Any:
-        """A second derivative by differences of values, checked; None if it has to be otherwise."""
-        self.definition.plan.allow_second(self.definition.name)
+        """A second derivative by differences of values; None if it has to be otherwise."""
+        plan, name = self.definition.plan, self.definition.name
+        plan.allow_second(name)
         if not direction.any():
             return None
-        if self.definition.plan.method.flat:
+        if plan.method.flat:
             return np.zeros(size)
         with self._lock:
             if self._curvature is None:
-                self._curvature = (
-                    self.definition.plan.curvature(self.point, self.steps(), self.axes),
-                )
-        (curvature,) = self._curvature
-        if curvature is None or not curvature.fits(direction):
+                self._curvature = (self._second_derivatives(),)
+        (second,) = self._curvature
+        if second is not None and not self.steps().suit:
+            # Where first derivatives took steps of their own, values at common steps say little.
+            second.careful = True
+        if second is None or not second.fits(direction):
             return None
-        best = curvature, of(curvature)
-        gap, beyond = misfit(*best)
-        for times in () if curvature.fine(beyond) else OTHER_STEPS:
-            other = curvature.with_steps(times)
-            if not other.fits(direction):
-                continue
-            again = of(other)
-            found, rest = misfit(other, again)
-            if found < gap:
-                best, gap, beyond = (other, again), found, rest
-                if other.fine(rest):
-                    break
-        self._curvature = (best[0],)
-        # Where first derivatives took steps of their own, values at common steps say little.
-        if beyond > WRONG or not self.steps().suit:
-            warn_of_second(self.definition.name)
-        return best[1]
+        found, accurate = of(second)
+        if not accurate:
+            warn_of_second(name, second.allowed)
+        return found
+
+    def _second_derivatives(self) -> SecondDerivatives | None:
+        plan = self.definition.plan
+        if not plan.differences:
+            return None
+        wide = in_float64(self.point, self.definition.nondifferentiable, plan.verified)
+        if wide is None:
+            return plan.curvature(self.point, self.steps(), self.axes)
+        return plan.curvature(wide, plan.steps(wide), self.axes, self.point.rounding())
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.

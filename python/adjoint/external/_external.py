@@ -28,6 +28,7 @@ from adjoint.numeric._verification import PAIR
 from ._arguments import Static, as_array, name_of
 from ._call import Call, TensorCall
 from ._definition import Definition
+from ._double import WIDE
 from ._evaluate import Evaluation, Evaluator
 from ._function import ExternalFunction
 from ._outputs import tensor_dtype
@@ -228,7 +229,8 @@ class External:
             given = restricted(plan.sparsity, every, [inputs.index(k) for k in wanted])
             colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
         effort = effort_of([_magnitudes(t) for t in asked])
-        return _cost(definition, sizes, self._count_tiny(asked), colours, effort)
+        single = any(as_array(t.detach()).dtype in WIDE for t in asked)
+        return _cost(definition, sizes, self._count_tiny(asked), colours, effort, single)
 
     def _count_tiny(self, asked: Sequence[Any]) -> list[int]:
         """How many elements of each input may need two steps (numeric/_tiny_elements.py)."""
@@ -307,8 +309,9 @@ def _cost(
     tiny: Sequence[int],
     colours: int | None,
     effort: Effort,
+    single: bool,
 ) -> Cost:
-    price = definition.plan.price(sizes, tiny, colours, effort)
+    price = definition.plan.price(sizes, tiny, colours, effort, single)
     workers = definition.evaluator.workers
     on = f" on {workers.count} workers" if not workers.serial else ""
     text = (

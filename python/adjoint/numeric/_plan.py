@@ -23,7 +23,9 @@ from ._jacobians import Jacobian, undefined
 from ._method import Method, Stencil
 from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
-from ._second import OTHER_STEPS, Curvature, Effort
+from ._roughness import LINE
+from ._second import Curvature, Effort
+from ._second_error import TRIES, SecondDerivatives, accuracy
 from ._sparse_jacobian import (
     AnyPattern,
     ColouredPattern,
@@ -47,8 +49,9 @@ from ._verification import (
     warn_unsettled,
 )
 
-__all__ = ["Plan", "Price"]
+__all__ = ["REFUSED", "Plan", "Price"]
 
+REFUSED = "refuses float64"  # in Plan.verified: of a function of float32
 _FLOAT64 = float(np.finfo(float).eps)
 
 
@@ -367,13 +370,17 @@ class Plan:
             )
 
     def curvature(
-        self, point: Point, steps: Steps, batch: tuple[int, ...] = ()
-    ) -> Curvature | None:
-        """Second derivatives by differences of values; None if those of derivatives are better."""
+        self, point: Point, steps: Steps, batch: tuple[int, ...] = (), noise: float = 0.0
+    ) -> SecondDerivatives | None:
+        """Second derivatives by differences of values; None if those of derivatives are better.
+
+        ``noise`` is the rounding of a function that is evaluated with more digits than its own.
+        """
         if not isinstance(self.method, Stencil) or not self.differences:
             return None
         count_differences(self.expected_error(steps.noise), point.evaluator)
-        verify_repeats(self, point, steps)
+        if not noise:
+            verify_repeats(self, point, steps)
         probe(self, point, steps)
         _, pattern = self._together(self.method, point, steps, batch)
         rule = steps.rounding ** (1 / (self.method.order + 1))
@@ -383,7 +390,8 @@ class Plan:
         length = np.where(np.isnan(told), 1.0, told / rule)
         # Where the function was seen to be straight, steps of that length may do; not longer ones.
         length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
-        return Curvature(point, steps, length, pattern, self.method.seed)
+        found = Curvature(point, steps, length, pattern, self.method.seed)
+        return SecondDerivatives(found, accuracy(max(steps.noise, noise)))
 
     def second_steps(self, point: Point, first: Steps) -> Steps:
         """The steps by which derivatives are differenced: those of a value are too small."""
@@ -402,9 +410,17 @@ class Plan:
     # --- what it costs --------------------------------------------------------------------------
 
     def price(
-        self, sizes: Sequence[int], tiny: Sequence[int], colours: int | None, effort: Effort
+        self,
+        sizes: Sequence[int],
+        tiny: Sequence[int],
+        colours: int | None,
+        effort: Effort,
+        single: bool = False,
     ) -> Price:
-        """Of derivatives by inputs of some sizes, of which so many elements are tiny."""
+        """Of derivatives by inputs of some sizes, of which so many elements are tiny.
+
+        ``single`` if they are of float32: second derivatives take more digits where they can.
+        """
         method, arrays, again = self.method, len(sizes), sum(tiny)
         moved = arrays if self.elementwise else sum(sizes) if colours is None else colours
         vjp = method.evaluations(moved)
@@ -439,7 +455,10 @@ class Plan:
             more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
             more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):
-            second = 4 * moved + 2 + 4
+            second = 4 * moved + 2 + 4 + LINE
+            if single and REFUSED not in self.verified:
+                known = any(f" float64 {_FLOAT64:.0e}" in key for key in self.steps_found)
+                second += 1 + (0 if known or not chosen else 2 * PAIRS * arrays)
         else:
             second = 2 * vjp
             if method.needs_complex:  # steps are first chosen here, and verified
@@ -447,6 +466,8 @@ class Plan:
         second = 0 if method.flat else second
         at_most = method.at_most or again > 0
         limit = self._second_most(moved, vjp + more, effort) if second else 0
+        if single and limit:
+            limit += 1 + 2 * MOST_PAIRS * arrays
         return Price(vjp, jvp, first, first + more, at_most, second, limit + first + more)
 
     def _second_most(self, moved: int, vjp: int, effort: Effort) -> int:
@@ -457,9 +478,9 @@ class Plan:
             return by_derivatives
         parts = effort.parts
         moved, parts = moved + effort.rungs, parts * effort.reaches
-        once = 2 * moved + parts * (2 + 2 * moved) + 4 * parts * parts
+        once = 2 * moved + parts * (2 + 2 * moved) + 2 * 4 * parts * parts
         once *= 3 if effort.rungs else 1  # where steps leave the domain of some output
-        by_values = 4 * effort.rungs + (1 + len(OTHER_STEPS)) * once
+        by_values = LINE + 6 * (1 + TRIES) + 4 * effort.rungs + (1 + 2 * TRIES) * once
         return by_values if self.bounds is None else by_values + by_derivatives
 
 
