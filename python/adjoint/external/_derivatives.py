@@ -23,6 +23,7 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
+from adjoint.numeric._method import Stencil
 from adjoint.numeric._second import effort_of
 from adjoint.numeric._second_error import SecondDerivatives, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
@@ -376,9 +377,6 @@ class Derivatives:
             if self._curvature is None:
                 self._curvature = (self._second_derivatives(),)
         (second,) = self._curvature
-        if second is not None and not self.steps().suit:
-            # Where first derivatives took steps of their own, values at common steps say little.
-            second.careful = True
         if second is None or not second.fits(direction):
             return None
         found, accurate = of(second)
@@ -388,12 +386,14 @@ class Derivatives:
 
     def _second_derivatives(self) -> SecondDerivatives | None:
         plan = self.definition.plan
-        if not plan.differences:
+        if not plan.differences or not isinstance(plan.method, Stencil):
             return None
         wide = in_float64(self.point, self.definition.nondifferentiable, plan.verified)
         if wide is None:
             return plan.curvature(self.point, self.steps(), self.axes)
-        return plan.curvature(wide, plan.steps(wide), self.axes, self.point.rounding())
+        steps = plan.steps(wide)
+        steps.suit = self.steps().suit
+        return plan.curvature(wide, steps, self.axes, self.point.rounding())
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.

@@ -40,6 +40,7 @@ from ._verification import (
     gap_along,
     has_few_digits,
     pair_agrees,
+    random_direction,
     refuse_nonlinear,
     refuse_pattern,
     settle,
@@ -379,9 +380,11 @@ class Plan:
         if not isinstance(self.method, Stencil) or not self.differences:
             return None
         count_differences(self.expected_error(steps.noise), point.evaluator)
-        if not noise:
+        if noise:
+            self._suit(point, steps)
+        else:
             verify_repeats(self, point, steps)
-        probe(self, point, steps)
+            probe(self, point, steps)
         _, pattern = self._together(self.method, point, steps, batch)
         rule = steps.rounding ** (1 / (self.method.order + 1))
         relative = np.full(point.inputs.size, rule) if steps.relative is None else steps.relative
@@ -389,9 +392,32 @@ class Plan:
             told = np.where(np.isnan(steps.given), relative, steps.given / steps.scale)
         length = np.where(np.isnan(told), 1.0, told / rule)
         # Where the function was seen to be straight, steps of that length may do; not longer ones.
-        length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
+        if steps.suit:
+            length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
+        else:
+            length = np.fmin(length, 1.0)
         found = Curvature(point, steps, length, pattern, self.method.seed)
-        return SecondDerivatives(found, accuracy(max(steps.noise, noise)))
+        made = SecondDerivatives(found, accuracy(max(steps.noise, noise)))
+        # Where first derivatives took steps of their own, values at common steps say little.
+        made.careful = not steps.suit
+        return made
+
+    def _suit(self, point: Point, steps: Steps) -> None:
+        """Choose steps, or see along a direction that those chosen elsewhere suit this point."""
+        known = dict(self.steps_found)
+        probe(self, point, steps)
+        if known != self.steps_found or not self.verifies or not self._chooses(steps):
+            return
+        v = random_direction(steps, self.generator())
+        for again in (True, False):
+            with np.errstate(all="ignore"):
+                found = directional(point, steps.together(), v)
+            if self._push_agrees(point, steps, v, found):
+                return
+            if again:
+                forget(self, point, steps)
+                probe(self, point, steps)
+        steps.suit = False
 
     def second_steps(self, point: Point, first: Steps) -> Steps:
         """The steps by which derivatives are differenced: those of a value are too small."""
@@ -458,7 +484,8 @@ class Plan:
             second = 4 * moved + 2 + 4 + LINE
             if single and REFUSED not in self.verified:
                 known = any(f" float64 {_FLOAT64:.0e}" in key for key in self.steps_found)
-                second += 1 + (0 if known or not chosen else 2 * PAIRS * arrays)
+                look = (2 + PAIR if self.verifies else 0) if known else 2 * PAIRS * arrays
+                second += 1 + (look if chosen else 0)
         else:
             second = 2 * vjp
             if method.needs_complex:  # steps are first chosen here, and verified
@@ -467,7 +494,7 @@ class Plan:
         at_most = method.at_most or again > 0
         limit = self._second_most(moved, vjp + more, effort) if second else 0
         if single and limit:
-            limit += 1 + 2 * MOST_PAIRS * arrays
+            limit += 1 + 2 * (2 + PAIR) + 4 * MOST_PAIRS * arrays
         return Price(vjp, jvp, first, first + more, at_most, second, limit + first + more)
 
     def _second_most(self, moved: int, vjp: int, effort: Effort) -> int:

@@ -76,10 +76,8 @@ class SecondDerivatives:
         plain = self._plain(asked) if self.step is None else None
         step = (self.step or 0.0) if plain is None else plain.step
         if plain is not None and not asked.moves(self.curvature):
-            if self._extrapolated(asked, _LONGEST) is None:
-                return plain.value, True  # nothing moves farther away either
-            plain, step = None, _LONGEST
-        elif plain is not None and self.careful:
+            return plain.value, True  # flat, whatever there is farther away
+        if plain is not None and self.careful:
             plain = None
         elif plain is not None and plain.doubt <= _GOAL * self.allowed:
             return plain.value, True
@@ -151,7 +149,7 @@ class SecondDerivatives:
         if not np.isfinite(one.value[np.isfinite(two.value)]).all():
             return None
         if not asked.moves(near):
-            return None  # a step of a staircase
+            return None  # between two steps of a staircase
         apart = one + two.times(-1.0)
         found = one + apart.times(1 / 3)
         rounding = np.hypot(one.rounding * 4 / 3, two.rounding / 3)
