@@ -8,6 +8,7 @@ _point.py and `adjoint.numeric._plan`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
 from adjoint.numeric._method import Stencil
 from adjoint.numeric._second import effort_of
-from adjoint.numeric._second_error import SecondDerivatives, warn_of_second
+from adjoint.numeric._second_error import FLAT, SecondDerivatives, accuracy, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
@@ -74,6 +75,8 @@ class Derivatives:
         self._jacobian: Jacobian | None = None
         self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._claimed: Any = None  # a tuple of the pattern, or of None
+        self._wide: Any = None  # a tuple of the same in float64
+        self._rounding = 0.0  # of a function that is evaluated with more digits than its own
         self.expected = 1  # products with the Jacobian that are about to be asked for at once
         self._pushes = 0  # evaluations that pushes by differences took
         self._slopes: Any = None  # of an elementwise function of one array
@@ -152,7 +155,8 @@ class Derivatives:
             return at.pull_vector(cotangent)
 
         whole = float(np.abs(cotangent) @ np.abs(self.point.y))
-        return self._as_inputs(self._along(w, of, lambda scale: whole / scale))
+        found = self._wider()._along(w, of, lambda scale: whole / scale)
+        return self._as_inputs(found)
 
     def push_derivative(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
@@ -172,7 +176,7 @@ class Derivatives:
         def size(scale: Any) -> Any:
             return np.abs(self.point.y) * np.max(np.abs(tangent) / scale, initial=0.0)
 
-        return self._as_outputs(self._along(w, of, size))
+        return self._as_outputs(self._wider()._along(w, of, size))
 
     def pull_vector(self, u: Any) -> Any:
         """J'u on coordinates."""
@@ -385,15 +389,26 @@ class Derivatives:
         return found
 
     def _second_derivatives(self) -> SecondDerivatives | None:
-        plan = self.definition.plan
-        if not plan.differences or not isinstance(plan.method, Stencil):
-            return None
-        wide = in_float64(self.point, self.definition.nondifferentiable, plan.verified)
-        if wide is None:
+        plan, wide = self.definition.plan, self._wider()
+        if wide is self:
             return plan.curvature(self.point, self.steps(), self.axes)
-        steps = plan.steps(wide)
-        steps.suit = self.steps().suit
-        return plan.curvature(wide, steps, self.axes, self.point.rounding())
+        wide.steps().suit = self.steps().suit
+        return plan.curvature(wide.point, wide.steps(), self.axes, self.point.rounding())
+
+    def _wider(self) -> Derivatives:
+        """The same in float64, for differences of a function of float32 that takes that."""
+        plan = self.definition.plan
+        with self._lock:
+            if self._wide is None:
+                wide = None
+                if plan.differences and isinstance(plan.method, Stencil):
+                    declared = self.definition.nondifferentiable
+                    wide = in_float64(self.point, declared, plan.verified)
+                self._wide = (self if wide is None else self._like(wide.leaves, wide.form),)
+                if wide is not None:
+                    self._wide[0]._rounding = self.point.rounding()
+        made: Derivatives = self._wide[0]
+        return made
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.
@@ -407,6 +422,7 @@ class Derivatives:
             return np.zeros(np.shape(size(self.steps().scale)))
         steps = self.definition.plan.second_steps(self.point, self.steps())
         found = self._difference(direction, of, steps)
+        self._compare(direction, of, steps, found)
         if widened(steps) is None:
             return found
         width = abs(direction_steps(steps, direction, 2)[0])
@@ -427,6 +443,23 @@ class Derivatives:
             index = int(np.argmax((wide.scale != steps.scale) & (direction != 0)))
             warn(self.point, index, np.ones(1, bool), far)
         return np.where(bad & take, again, found)
+
+    def _compare(self, direction: Any, of: Any, steps: Steps, found: Any) -> None:
+        """Warn if longer steps lead to another derivative, of derivatives by differences."""
+        plan = self.definition.plan
+        if not (plan.differences and plan.verifies and isinstance(plan.method, Stencil)):
+            return
+        longer, used = copy.copy(steps), direction != 0
+        longer.scale = 2 * steps.scale
+        # Whatever there is farther away, the derivative does not hang on it.
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            apart = np.abs(found - self._difference(direction, of, longer))
+            slopes = np.abs(of(self)) / np.min(steps.scale[used] / np.abs(direction[used]))
+            allowed = accuracy(max(self.steps().noise, self._rounding))
+            known = np.isfinite(apart)
+            size = np.max(np.abs(found), initial=0.0, where=known) + FLAT * slopes
+            if (apart > allowed * size)[known].any():
+                warn_of_second(self.definition.name, allowed)
 
     def _difference(self, direction: Any, of: Any, steps: Steps) -> Any:
         found: Any = 0.0
@@ -451,9 +484,13 @@ class Derivatives:
         definition = self.definition
         raw = definition.evaluator.one(args, kwargs, where)
         outputs = Outputs([raw], definition.nondifferentiable, definition.name)
+        return self._like(leaves, outputs)
+
+    def _like(self, leaves: list[Any], form: Outputs) -> Derivatives:
+        """The same of another call."""
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
-        other.leaves, other.form = leaves, outputs
+        other.leaves, other.form, other._wide = leaves, form, None
         other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
         other._claimed, other._pushes, other.expected = None, 0, 1
         other._lock = threading.RLock()

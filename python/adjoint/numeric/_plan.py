@@ -500,7 +500,7 @@ class Plan:
     def _second_most(self, moved: int, vjp: int, effort: Effort) -> int:
         """Evaluations of a second derivative along a direction: a bound."""
         # Differences of two derivatives: of both halves of it in a corner, and once more further.
-        by_derivatives = 2 * (2 * 2 * vjp) + 2 * vjp
+        by_derivatives = 3 * (2 * 2 * vjp) + 2 * vjp
         if not isinstance(self.method, Stencil):
             return by_derivatives
         parts = effort.parts

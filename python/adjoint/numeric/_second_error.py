@@ -20,13 +20,13 @@ import numpy as np
 from ._errors import EvaluationError
 from ._second import Curvature, Product
 
-__all__ = ["TRIES", "SecondDerivatives", "accuracy", "warn_of_second"]
+__all__ = ["FLAT", "TRIES", "SecondDerivatives", "accuracy", "warn_of_second"]
 
 TRIES = 4  # pairs of steps for an extrapolation, at most
 _GOAL = 0.2  # of what is allowed: no other steps are tried
 _SURE = 4.0  # standard deviations of rounding
 _LEAST, _TIMES = 1e-5, 30.0  # what is accurate enough: so much, or so many noise**0.5
-_FLAT = 0.01  # of a slope: counts as a second derivative
+FLAT = 0.01  # of a slope: counts as a second derivative
 _OTHER = 0.01  # of the largest output: what an output counts as
 _SHORTER = 0.3  # steps of the check
 _UNSEEN = 4.0  # times what one direction shows: errors may cancel there
@@ -181,10 +181,10 @@ class _Pull:
         slopes, diagonal = at.sizes(self.u)
         length, along = at.length, at.along(self.w, at.length)
         with np.errstate(all="ignore"):
-            units, flat = length * along, _FLAT * np.abs(slopes * length)
+            units, flat = length * along, FLAT * np.abs(slopes * length)
             scaled = max(_most(value * units), _most(diagonal * length**2)) + _most(flat)
             plain = max(_most(value), _most(diagonal) * _most(self.w))
-            mine = np.fmax(flat, _FLAT * _most(slopes * self.w) * along)
+            mine = np.fmax(flat, FLAT * _most(slopes * self.w) * along)
             return scaled / units, plain + mine / units
 
     def moves(self, at: Curvature) -> bool:
@@ -241,8 +241,8 @@ class _Push:
             if at.size not in self.whole:
                 n = at.point.inputs.size
                 signs = np.random.default_rng(at.seed).choice([-1.0, 1.0], n)
-                self.whole[at.size] = at.sizes_along(at.length * signs, _FLAT)
-            sizes = [at.sizes_along(d, _FLAT) for d in (self.v, self.w)]
+                self.whole[at.size] = at.sizes_along(at.length * signs, FLAT)
+            sizes = [at.sizes_along(d, FLAT) for d in (self.v, self.w)]
             self._seen[at.size] = np.fmax.reduce([*sizes, self.whole[at.size]])
         return self._seen[at.size]
 

@@ -233,3 +233,22 @@ def test_second_derivatives_in_forward_mode_are_as_good(dtype):
         of = lambda z: ad.exp(z) * ad.cumsum(ad.sin(z), 0)  # noqa: E731
         wanted = ad.func.jacfwd(ad.func.jacfwd(of))(ad.tensor(x.astype(float))).numpy()
         assert np.abs(found - wanted).max() < accuracy * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_at_bounds_they_are_right_or_warned_of(dtype):
+    accuracy, silent = 1e-2 if dtype is np.float32 else 1e-5, []
+    for seed in range(40):
+        case = drawn(seed)
+        x, weights = case.x.astype(dtype), ad.tensor(case.weights.astype(dtype))
+        f, wanted = WAYS["follows its input"](case.function), exact(case, x)
+        if not is_visible(f, x) or not 0 < np.abs(wanted).max() < 1e30:
+            continue
+        g = ad.external(f, bounds=(float(x.min()), float(x.max())))  # two elements are at them
+        with warnings.catch_warnings(record=True) as seen, np.errstate(all="ignore"):
+            warnings.simplefilter("always")
+            found = ad.func.hessian(lambda z, g=g, w=weights: (g(z) * w).sum())(ad.tensor(x))
+        if not seen:
+            off = np.abs(found.numpy().astype(float) - wanted).max()
+            silent.append(off / np.abs(wanted).max())
+    assert len(silent) > 5 and np.max(silent) < 5 * accuracy
