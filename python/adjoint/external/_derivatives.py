@@ -37,10 +37,12 @@ from ._double import in_float64
 from ._outputs import PLAIN, Outputs, owned
 from ._point import ExternalPoint
 
-__all__ = ["Derivatives"]
+__all__ = ["SHORTER", "Derivatives"]
 
 
 _FEW = 16  # rows of a Jacobian that are found by calls of a vjp, for the sake of one product
+SHORTER = (0.25, 0.025, 2.5e-3, 2.5e-4)  # steps of differences of derivatives that are compared
+_ROUNDINGS = 16.0  # by which differences of derivatives may be apart
 _PUSH = 4  # evaluations of a product by differences
 
 
@@ -75,6 +77,8 @@ class Derivatives:
         self._jacobian: Jacobian | None = None
         self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._claimed: Any = None  # a tuple of the pattern, or of None
+        self._suits: bool | None = None  # the steps of differences of derivatives, if it is known
+        self._pulled: Any = None  # a cotangent, and J'u of it
         self._wide: Any = None  # a tuple of the same in float64
         self._rounding = 0.0  # of a function that is evaluated with more digits than its own
         self.expected = 1  # products with the Jacobian that are about to be asked for at once
@@ -152,7 +156,11 @@ class Derivatives:
             return self._as_inputs(found)
 
         def of(at: Derivatives) -> Any:
-            return at.pull_vector(cotangent)
+            if at is not self:
+                return at.pull_vector(cotangent)
+            if self._pulled is None or not np.array_equal(self._pulled[0], cotangent):
+                self._pulled = cotangent, np.array(self.pull_vector(cotangent))
+            return self._pulled[1]
 
         whole = float(np.abs(cotangent) @ np.abs(self.point.y))
         found = self._wider()._along(w, of, lambda scale: whole / scale)
@@ -421,7 +429,7 @@ class Derivatives:
         if not direction.any():
             return np.zeros(np.shape(size(self.steps().scale)))
         steps = self.definition.plan.second_steps(self.point, self.steps())
-        found = self._difference(direction, of, steps)
+        found = self._smooth(direction, of, steps)
         self._compare(direction, of, steps, found)
         if widened(steps) is None:
             return found
@@ -444,6 +452,44 @@ class Derivatives:
             warn(self.point, index, np.ones(1, bool), far)
         return np.where(bad & take, again, found)
 
+    def _smooth(self, direction: Any, of: Any, steps: Steps) -> Any:
+        """The difference of derivatives from a rule, by steps that are seen to suit this point."""
+        plan = self.definition.plan
+        found = self._difference(direction, of, steps)
+        if plan.differences or not plan.verify or self._suits:
+            return found
+        used = direction != 0
+        if self._suits is None and 2 * np.count_nonzero(used) < used.size:
+            # Steps are looked at once for all directions, if there may be many.
+            rng = np.random.default_rng(plan.method.seed)
+            every = steps.scale * rng.choice([-1.0, 1.0], used.size)
+            first = self._difference(every, of, steps)
+            self._suits = self._shorter(every, of, steps, first)[1] == 0
+        else:
+            again, tried = self._shorter(direction, of, steps, found)
+            if self._suits is None:
+                self._suits = tried == 0
+            if tried:
+                return again
+        return found if self._suits else self._shorter(direction, of, steps, found)[0]
+
+    def _shorter(self, direction: Any, of: Any, steps: Steps, found: Any) -> tuple[Any, int]:
+        """The same by shorter steps, until these make no difference; and how often they did."""
+        used, shorter = direction != 0, copy.copy(steps)
+        noise, first = max(self.steps().noise, self.point.rounding()), found
+        most, allowed = _most(of(self)), accuracy(noise)
+        slopes = FLAT * most / np.min(steps.scale[used] / np.abs(direction[used]))
+        for tried, factor in enumerate(SHORTER):
+            shorter.scale = factor * steps.scale
+            again = self._difference(direction, of, shorter)
+            rounding = _ROUNDINGS * noise * most / abs(direction_steps(shorter, direction, 2)[0])
+            # Where they agree the longer ones are better: they have less rounding.
+            if _most(found - again) <= allowed * (_most(found) + slopes) + rounding:
+                return found, tried
+            found = again
+        warn_of_second(self.definition.name, allowed)
+        return first, len(SHORTER)
+
     def _compare(self, direction: Any, of: Any, steps: Steps, found: Any) -> None:
         """Warn if longer steps lead to another derivative, of derivatives by differences."""
         plan = self.definition.plan
@@ -455,7 +501,7 @@ class Derivatives:
         with contextlib.suppress(Exception), np.errstate(all="ignore"):
             apart = np.abs(found - self._difference(direction, of, longer))
             slopes = np.abs(of(self)) / np.min(steps.scale[used] / np.abs(direction[used]))
-            allowed = accuracy(max(self.steps().noise, self._rounding))
+            allowed = accuracy(max(self.steps().noise, self.point.rounding(), self._rounding))
             known = np.isfinite(apart)
             size = np.max(np.abs(found), initial=0.0, where=known) + FLAT * slopes
             if (apart > allowed * size)[known].any():
@@ -491,10 +537,17 @@ class Derivatives:
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
         other.leaves, other.form, other._wide = leaves, form, None
+        other._pulled, other._suits = None, None
         other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
         other._claimed, other._pushes, other.expected = None, 0, 1
         other._lock = threading.RLock()
         return other
+
+
+def _most(values: Any) -> float:
+    """The largest magnitude that is a number."""
+    with np.errstate(invalid="ignore"):
+        return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
 
 
 def _adopted(array: Any, dtype: Any, shape: Any) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._bends import Bends, mended, mended_along
+from ._coordinates import real_dtype
 from ._difference_tally import count_differences
 from ._directional import CENTRAL, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
@@ -424,7 +425,9 @@ class Plan:
         steps = Steps(point, None, self.method.scale, self.bounds, None)
         if self.differences:
             probe(self, point, first)
-        steps.noise = steps.rounding = self.expected_error(first.rounding)
+        # Moves are rounded to the dtypes of the inputs, and so is what is between them.
+        moved = [float(np.finfo(real_dtype(d)).eps) for d in point.inputs.dtypes]
+        steps.noise = steps.rounding = self.expected_error(max(first.rounding, *moved))
         if first.relative is not None:
             steps.relative = first.length(self.method.order) * steps.noise ** (1 / 3)
         return steps
