@@ -125,13 +125,14 @@ def columns(
             raise ValueError("it holds no numbers")
         if use is None:
             return table
-        chosen = [use] if isinstance(use, (int, str)) else list(use)
+        alone = isinstance(use, (int, np.integer, str))
+        chosen: Any = [use] if alone else list(use)  # type: ignore[arg-type]
         for item in chosen:
             if isinstance(item, str) and item not in names:
                 raise ValueError(f"there is no column {item!r} among {', '.join(names) or 'none'}")
         places = [names.index(item) if isinstance(item, str) else item for item in chosen]
         found = table[:, places]
-        return found[:, 0] if isinstance(use, (int, str)) else found
+        return found[:, 0] if alone else found
 
     return Parser(read, file, text=f"columns({use!r}, {skip}, {comments!r}, {delimiter!r})")
 
