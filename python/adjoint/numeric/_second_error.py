@@ -55,6 +55,8 @@ class SecondDerivatives:
 
     def __init__(self, curvature: Curvature, allowed: float) -> None:
         self.curvature, self.allowed = curvature, allowed
+        # In float64 more is asked for than a function of float32 is warned of.
+        self.goal = _GOAL * accuracy(curvature.steps.noise)
         self.careful = False  # whether a check along one direction is not enough
         self.step: float | None = None  # of an extrapolation, where that is what suits
         self._with: dict[float, Curvature] = {}
@@ -79,7 +81,7 @@ class SecondDerivatives:
             return plain.value, True  # flat, whatever there is farther away
         if plain is not None and self.careful:
             plain = None
-        elif plain is not None and plain.doubt <= _GOAL * self.allowed:
+        elif plain is not None and plain.doubt <= self.goal:
             return plain.value, True
         made = self._tried(asked, step)
         if not made:
@@ -102,7 +104,7 @@ class SecondDerivatives:
             one = self._extrapolated(asked, step)
             if one is not None:
                 made.append(one)
-                if one.doubt <= _GOAL * self.allowed or (one.noisy and step >= _LONGEST):
+                if one.doubt <= self.goal or (one.noisy and step >= _LONGEST):
                     break
             noisy = one is not None and one.noisy
             step = min(2.5 * step, _LONGEST) if noisy else step / 5
