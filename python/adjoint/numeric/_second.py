@@ -155,6 +155,9 @@ class Curvature:
             goal = factor * max(typical, 1.0)
             small = self.steps.free[part] & (self.length[part] < _SMALL * goal)
             wide[part] = np.where(small, goal, self.length[part])
+        if self.pattern is not None:
+            self._lengthen_entries(self.pattern, wide)
+            return
         chosen = np.flatnonzero(wide > self.length)
         ways = {int(i): np.full(point.outputs.size, self.length[i]) for i in chosen}
         while chosen.size:
@@ -164,6 +167,65 @@ class Curvature:
             self.length[i] = np.min(known, initial=wide[i])
             if (reaches := _reaches(known, wide[i])) is not None:
                 self.further[i] = reaches
+
+    def _lengthen_entries(self, pattern: AnyPattern, wide: Any) -> None:
+        """The same where inputs of a group move together: each has outputs of its own."""
+        rows, columns = pattern.rows, pattern.columns
+        shortest, chosen = self.length.copy(), wide > self.length
+        way, finite, size = (
+            self.length[columns],
+            self.point.finite[rows],
+            np.abs(self.point.y)[rows],
+        )
+        going = chosen.copy()
+        while going.any():
+            length = shortest.copy()
+            np.maximum.at(length, columns, way)
+            longer = np.minimum(length * _RUNG, wide)
+            near, far = (self._entry_slopes(pattern, going, reach) for reach in (length, longer))
+            with np.errstate(all="ignore"):
+                rounding = self.noise * size / (self.size * length[columns])
+                whole = np.maximum(np.abs(near), np.abs(far)) + size / longer[columns]
+                same = np.abs(near - far) <= _ROUNDINGS * rounding + 4 * self.noise**0.5 * whole
+            same &= going[columns] & (way == length[columns])
+            left = going[columns] & finite & ~(np.isfinite(near) & np.isfinite(far))
+            back = np.maximum(length / _RUNG, shortest)[columns]
+            way = np.where(left, np.minimum(way, back), np.where(same, longer[columns], way))
+            going = np.zeros_like(going)
+            going[columns[same & finite]] = True
+            going[columns[left]] = False
+            going &= longer < wide
+        known = np.where(finite, way, wide[columns])
+        least, most = wide.copy(), np.zeros_like(wide)
+        np.minimum.at(least, columns, known)
+        np.maximum.at(most, columns, known)
+        self.length = np.where(chosen, least, self.length)
+        for i in map(int, np.flatnonzero(chosen & (most > least))):
+            lengths, mine = np.full(self.point.outputs.size, wide[i]), columns == i
+            lengths[rows[mine]] = known[mine]
+            if (reaches := _reaches(lengths, wide[i])) is not None:
+                self.further[i] = reaches
+
+    def _entry_slopes(self, pattern: AnyPattern, chosen: Any, length: Any) -> Any:
+        """The slopes of entries by some inputs; NaN where the function fails or has no room."""
+        point, step = self.point, self.size * length
+        up, down = (point.representable(point.x + s * step) for s in (1, -1))
+        room = chosen & (self.steps.low <= down) & (up <= self.steps.high) & (down < up)
+        found = np.full(len(pattern.rows), np.nan)
+        used = np.unique(self.groups[room])
+        moves: list[Move] = [
+            (np.where(room & (self.groups == group), end, point.x), lambda: "x + steps")
+            for group in used
+            for end in (up, down)
+        ]
+        values = list(attempts(point, moves))
+        for group, a, b in zip(used, values[::2], values[1::2], strict=True):
+            if a is not None and b is not None:
+                mine = (room & (self.groups == group))[pattern.columns]
+                rows, columns = pattern.rows[mine], pattern.columns[mine]
+                with np.errstate(all="ignore"):
+                    found[mine] = (a - b)[rows] / (up - down)[columns]
+        return found
 
     def _climb(self, chosen: Any, wide: Any, ways: dict[int, Any]) -> Any:
         """Lengthen the steps of some inputs by one rung; those that may go on for some output."""
