@@ -188,7 +188,12 @@ class Call:
             for i in range(size)
         ]
         results = self.together(samples)
-        rows = [self.again(picked, *box) for picked, box in zip(samples, results, strict=True)]
+        rows, first = [], None
+        for k, (picked, box) in enumerate(zip(samples, results, strict=True)):
+            rows.append(self.again(picked, *box))
+            if isinstance(self.outputs, Outputs):
+                first = first or self.outputs
+                first.refuse_other(self.outputs, k)
         outputs = tuple(_core.stack(list(column)) for column in zip(*rows, strict=True))
         return outputs, (0,) * len(outputs)
 

@@ -8,6 +8,7 @@ _point.py and `adjoint.numeric._plan`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,20 +24,25 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import OTHER_STEPS, WRONG, effort_of, warn_of_second
+from adjoint.numeric._method import Stencil
+from adjoint.numeric._second import effort_of
+from adjoint.numeric._second_error import FLAT, SecondDerivatives, accuracy, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
 from ._arguments import Arguments, as_array
 from ._definition import Definition
+from ._double import in_float64
 from ._outputs import PLAIN, Outputs, owned
 from ._point import ExternalPoint
 
-__all__ = ["Derivatives"]
+__all__ = ["SHORTER", "Derivatives"]
 
 
 _FEW = 16  # rows of a Jacobian that are found by calls of a vjp, for the sake of one product
+SHORTER = (0.25, 0.025, 2.5e-3, 2.5e-4)  # steps of differences of derivatives that are compared
+_ROUNDINGS = 16.0  # by which differences of derivatives may be apart
 _PUSH = 4  # evaluations of a product by differences
 
 
@@ -71,6 +77,10 @@ class Derivatives:
         self._jacobian: Jacobian | None = None
         self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._claimed: Any = None  # a tuple of the pattern, or of None
+        self._suits: bool | None = None  # the steps of differences of derivatives, if it is known
+        self._pulled: Any = None  # a cotangent, and J'u of it
+        self._wide: Any = None  # a tuple of the same in float64
+        self._rounding = 0.0  # of a function that is evaluated with more digits than its own
         self.expected = 1  # products with the Jacobian that are about to be asked for at once
         self._pushes = 0  # evaluations that pushes by differences took
         self._slopes: Any = None  # of an elementwise function of one array
@@ -140,19 +150,21 @@ class Derivatives:
         cotangent = self._vector(u, self.point.outputs)
         direction = self._vector(w, self.point.inputs)
         found = self._curved(
-            direction,
-            self.point.inputs.size,
-            lambda c: c.pull(cotangent, direction),
-            lambda c, found: c.misfit(found, cotangent, direction),
+            direction, self.point.inputs.size, lambda c: c.pull(cotangent, direction)
         )
         if found is not None:
             return self._as_inputs(found)
 
         def of(at: Derivatives) -> Any:
-            return at.pull_vector(cotangent)
+            if at is not self:
+                return at.pull_vector(cotangent)
+            if self._pulled is None or not np.array_equal(self._pulled[0], cotangent):
+                self._pulled = cotangent, np.array(self.pull_vector(cotangent))
+            return self._pulled[1]
 
         whole = float(np.abs(cotangent) @ np.abs(self.point.y))
-        return self._as_inputs(self._along(w, of, lambda scale: whole / scale))
+        found = self._wider()._along(w, of, lambda scale: whole / scale)
+        return self._as_inputs(found)
 
     def push_derivative(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
@@ -161,10 +173,7 @@ class Derivatives:
         if not tangent.any():
             return self._as_outputs(np.zeros(self.point.outputs.size))
         found = self._curved(
-            direction,
-            self.point.outputs.size,
-            lambda c: c.push(tangent, direction),
-            lambda c, found: c.misfit_of_push(found, tangent, direction),
+            direction, self.point.outputs.size, lambda c: c.push(tangent, direction)
         )
         if found is not None:
             return self._as_outputs(found)
@@ -175,7 +184,7 @@ class Derivatives:
         def size(scale: Any) -> Any:
             return np.abs(self.point.y) * np.max(np.abs(tangent) / scale, initial=0.0)
 
-        return self._as_outputs(self._along(w, of, size))
+        return self._as_outputs(self._wider()._along(w, of, size))
 
     def pull_vector(self, u: Any) -> Any:
         """J'u on coordinates."""
@@ -367,43 +376,47 @@ class Derivatives:
     # --- second order ---------------------------------------------------------------------------
 
     def _curved(
-        self,
-        direction: Any,
-        size: int,
-        of: Callable[[Any], Any],
-        misfit: Callable[[Any, Any], tuple[float, float]],
+        self, direction: Any, size: int, of: Callable[[SecondDerivatives], tuple[Any, bool]]
     ) -> Any:
-        """A second derivative by differences of values, checked; None if it has to be otherwise."""
-        self.definition.plan.allow_second(self.definition.name)
+        """A second derivative by differences of values; None if it has to be otherwise."""
+        plan, name = self.definition.plan, self.definition.name
+        plan.allow_second(name)
         if not direction.any():
             return None
-        if self.definition.plan.method.flat:
+        if plan.method.flat:
             return np.zeros(size)
         with self._lock:
             if self._curvature is None:
-                self._curvature = (
-                    self.definition.plan.curvature(self.point, self.steps(), self.axes),
-                )
-        (curvature,) = self._curvature
-        if curvature is None or not curvature.fits(direction):
+                self._curvature = (self._second_derivatives(),)
+        (second,) = self._curvature
+        if second is None or not second.fits(direction):
             return None
-        best = curvature, of(curvature)
-        gap, beyond = misfit(*best)
-        for times in () if curvature.fine(beyond) else OTHER_STEPS:
-            other = curvature.with_steps(times)
-            if not other.fits(direction):
-                continue
-            again = of(other)
-            found, rest = misfit(other, again)
-            if found < gap:
-                best, gap, beyond = (other, again), found, rest
-                if other.fine(rest):
-                    break
-        self._curvature = (best[0],)
-        # Where first derivatives took steps of their own, values at common steps say little.
-        if beyond > WRONG or not self.steps().suit:
-            warn_of_second(self.definition.name)
-        return best[1]
+        found, accurate = of(second)
+        if not accurate:
+            warn_of_second(name, second.allowed)
+        return found
+
+    def _second_derivatives(self) -> SecondDerivatives | None:
+        plan, wide = self.definition.plan, self._wider()
+        if wide is self:
+            return plan.curvature(self.point, self.steps(), self.axes)
+        wide.steps().suit = self.steps().suit
+        return plan.curvature(wide.point, wide.steps(), self.axes, self.point.rounding())
+
+    def _wider(self) -> Derivatives:
+        """The same in float64, for differences of a function of float32 that takes that."""
+        plan = self.definition.plan
+        with self._lock:
+            if self._wide is None:
+                wide = None
+                if plan.differences and isinstance(plan.method, Stencil):
+                    declared = self.definition.nondifferentiable
+                    wide = in_float64(self.point, declared, plan.verified)
+                self._wide = (self if wide is None else self._like(wide.leaves, wide.form),)
+                if wide is not None:
+                    self._wide[0]._rounding = self.point.rounding()
+        made: Derivatives = self._wide[0]
+        return made
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.
@@ -416,7 +429,8 @@ class Derivatives:
         if not direction.any():
             return np.zeros(np.shape(size(self.steps().scale)))
         steps = self.definition.plan.second_steps(self.point, self.steps())
-        found = self._difference(direction, of, steps)
+        found = self._smooth(direction, of, steps)
+        self._compare(direction, of, steps, found)
         if widened(steps) is None:
             return found
         width = abs(direction_steps(steps, direction, 2)[0])
@@ -437,6 +451,61 @@ class Derivatives:
             index = int(np.argmax((wide.scale != steps.scale) & (direction != 0)))
             warn(self.point, index, np.ones(1, bool), far)
         return np.where(bad & take, again, found)
+
+    def _smooth(self, direction: Any, of: Any, steps: Steps) -> Any:
+        """The difference of derivatives from a rule, by steps that are seen to suit this point."""
+        plan = self.definition.plan
+        found = self._difference(direction, of, steps)
+        if plan.differences or not plan.verify or self._suits:
+            return found
+        used = direction != 0
+        if self._suits is None and 2 * np.count_nonzero(used) < used.size:
+            # Steps are looked at once for all directions, if there may be many.
+            rng = np.random.default_rng(plan.method.seed)
+            every = steps.scale * rng.choice([-1.0, 1.0], used.size)
+            first = self._difference(every, of, steps)
+            self._suits = self._shorter(every, of, steps, first)[1] == 0
+        else:
+            again, tried = self._shorter(direction, of, steps, found)
+            if self._suits is None:
+                self._suits = tried == 0
+            if tried:
+                return again
+        return found if self._suits else self._shorter(direction, of, steps, found)[0]
+
+    def _shorter(self, direction: Any, of: Any, steps: Steps, found: Any) -> tuple[Any, int]:
+        """The same by shorter steps, until these make no difference; and how often they did."""
+        used, shorter = direction != 0, copy.copy(steps)
+        noise, first = max(self.steps().noise, self.point.rounding()), found
+        most, allowed = _most(of(self)), accuracy(noise)
+        slopes = FLAT * most / np.min(steps.scale[used] / np.abs(direction[used]))
+        for tried, factor in enumerate(SHORTER):
+            shorter.scale = factor * steps.scale
+            again = self._difference(direction, of, shorter)
+            rounding = _ROUNDINGS * noise * most / abs(direction_steps(shorter, direction, 2)[0])
+            # Where they agree the longer ones are better: they have less rounding.
+            if _most(found - again) <= allowed * (_most(found) + slopes) + rounding:
+                return found, tried
+            found = again
+        warn_of_second(self.definition.name, allowed)
+        return first, len(SHORTER)
+
+    def _compare(self, direction: Any, of: Any, steps: Steps, found: Any) -> None:
+        """Warn if longer steps lead to another derivative, of derivatives by differences."""
+        plan = self.definition.plan
+        if not (plan.differences and plan.verifies and isinstance(plan.method, Stencil)):
+            return
+        longer, used = copy.copy(steps), direction != 0
+        longer.scale = 2 * steps.scale
+        # Whatever there is farther away, the derivative does not hang on it.
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            apart = np.abs(found - self._difference(direction, of, longer))
+            slopes = np.abs(of(self)) / np.min(steps.scale[used] / np.abs(direction[used]))
+            allowed = accuracy(max(self.steps().noise, self.point.rounding(), self._rounding))
+            known = np.isfinite(apart)
+            size = np.max(np.abs(found), initial=0.0, where=known) + FLAT * slopes
+            if (apart > allowed * size)[known].any():
+                warn_of_second(self.definition.name, allowed)
 
     def _difference(self, direction: Any, of: Any, steps: Steps) -> Any:
         found: Any = 0.0
@@ -461,13 +530,24 @@ class Derivatives:
         definition = self.definition
         raw = definition.evaluator.one(args, kwargs, where)
         outputs = Outputs([raw], definition.nondifferentiable, definition.name)
+        return self._like(leaves, outputs)
+
+    def _like(self, leaves: list[Any], form: Outputs) -> Derivatives:
+        """The same of another call."""
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
-        other.leaves, other.form = leaves, outputs
+        other.leaves, other.form, other._wide = leaves, form, None
+        other._pulled, other._suits = None, None
         other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
         other._claimed, other._pushes, other.expected = None, 0, 1
         other._lock = threading.RLock()
         return other
+
+
+def _most(values: Any) -> float:
+    """The largest magnitude that is a number."""
+    with np.errstate(invalid="ignore"):
+        return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
 
 
 def _adopted(array: Any, dtype: Any, shape: Any) -> Tensor:

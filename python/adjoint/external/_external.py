@@ -28,6 +28,8 @@ from adjoint.numeric._verification import PAIR
 from ._arguments import Static, as_array, name_of
 from ._call import Call, TensorCall
 from ._definition import Definition
+from ._derivatives import SHORTER
+from ._double import WIDE
 from ._evaluate import Evaluation, Evaluator
 from ._function import ExternalFunction
 from ._outputs import tensor_dtype
@@ -219,16 +221,17 @@ class External:
         asked = [leaves[k] for k in wanted]
         definition, plan = self.definition, self.definition.plan
         sizes = [_count(t) for t in asked]
-        if definition.given:
-            return _given_cost(definition, sizes)
-        colours = None
+        colours = len(sizes) if plan.elementwise else None
         if plan.sparsity is not None:
             inputs = call.arguments.inputs
             every = [_count(leaves[k]) for k in inputs]
             given = restricted(plan.sparsity, every, [inputs.index(k) for k in wanted])
             colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
+        if definition.given:
+            return _given_cost(definition, sizes, colours)
         effort = effort_of([_magnitudes(t) for t in asked])
-        return _cost(definition, sizes, self._count_tiny(asked), colours, effort)
+        single = any(as_array(t.detach()).dtype in WIDE for t in asked)
+        return _cost(definition, sizes, self._count_tiny(asked), colours, effort, single)
 
     def _count_tiny(self, asked: Sequence[Any]) -> list[int]:
         """How many elements of each input may need two steps (numeric/_tiny_elements.py)."""
@@ -275,9 +278,13 @@ def _magnitudes(t: Tensor) -> Any:
     return np.abs(parts.astype(float))
 
 
-def _given_cost(definition: Definition, sizes: Sequence[int]) -> Cost:
+def _given_cost(definition: Definition, sizes: Sequence[int], colours: int | None) -> Cost:
     given, plan = definition.given, definition.plan
-    calls = sum(sizes) if given.names == ["jvp"] else 1
+    calls = 1
+    if given.names == ["jvp"]:
+        calls = sum(sizes) if colours is None else colours
+        if colours is not None and plan.verify:
+            calls += 1  # of the pattern
     rule = f"{given.names[0]}="
     text = f"{definition.name}: 1 evaluation; a vjp calls {rule} {calls} times, no evaluations"
     jvp = 0
@@ -296,9 +303,13 @@ def _given_cost(definition: Definition, sizes: Sequence[int]) -> Cost:
             "are few; fix: give jvp= too, or linear=True"
         )
     if not plan.method.flat:
-        text += f"; a second derivative along a direction takes 2 more, and 2 calls of {rule}"
-    second = 0 if plan.method.flat else 2
-    return Cost(1, 0, jvp, 0, 0, second, 2 * second + 1 if second else 0, calls, text)
+        text += (
+            f"; a second derivative along a direction takes {4 if plan.verify else 2} more, and "
+            f"{5 if plan.verify else 2} calls of {rule} (further directions 2)"
+        )
+    second = 0 if plan.method.flat else 4 if plan.verify else 2
+    most = 4 * (len(SHORTER) + 2) + 1 if second else 0  # both halves of it in a corner
+    return Cost(1, 0, jvp, 0, 0, second, most, calls, text)
 
 
 def _cost(
@@ -307,8 +318,9 @@ def _cost(
     tiny: Sequence[int],
     colours: int | None,
     effort: Effort,
+    single: bool,
 ) -> Cost:
-    price = definition.plan.price(sizes, tiny, colours, effort)
+    price = definition.plan.price(sizes, tiny, colours, effort, single)
     workers = definition.evaluator.workers
     on = f" on {workers.count} workers" if not workers.serial else ""
     text = (

@@ -138,6 +138,26 @@ class Outputs:
         ]
         return again
 
+    def refuse_other(self, other: Outputs, sample: int) -> None:
+        """Raise if the result of another sample of a batch cannot be put beside this one."""
+        if other.spec != self.spec or len(other.leaves) != len(self.leaves):
+            raise EvaluationError(
+                f"{self.name} returned a result of another form for sample {sample} of the batch: "
+                f"{_form(other.spec)}, where the first one gave {_form(self.spec)}"
+            )
+        for name, one, two in zip(self.names(), self.leaves, other.leaves, strict=True):
+            arrays = isinstance(one, np.ndarray), isinstance(two, np.ndarray)
+            if (arrays == (False, False) and not _is_same(one, two)) or arrays[0] != arrays[1]:
+                shown = [
+                    repr(v.item() if v.size == 1 else v) if isinstance(v, np.ndarray) else repr(v)
+                    for v in (one, two)
+                ]
+                raise EvaluationError(
+                    f"{self.name} returned {name} = {shown[0]} for the first sample of the batch "
+                    f"and {shown[1]} for sample {sample}, which cannot be put together.\n"
+                    "  fix: return it as a float (0.0 for 0), or as an array (np.asarray(n))"
+                )
+
     def numeric(self) -> list[int]:
         """The leaves that become tensors."""
         return [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, np.ndarray)]
@@ -153,7 +173,10 @@ class Outputs:
             if not isinstance(leaf, np.ndarray):
                 continue
             tensor = _core_tensor(leaf, self.name)
-            made.append(tensor.to(dtype) if weak and dtype is not None else tensor)
+            if weak and dtype is not None:  # a Python number has the digits of the inputs
+                kind = tensor.dtype if leaf.dtype.kind == "c" else dtype
+                tensor = tensor.to(_of_kind(kind, dtype))
+            made.append(tensor)
         return made
 
     def rebuild(self, tensors: Sequence[Tensor]) -> Any:
@@ -198,6 +221,13 @@ class Outputs:
         return array
 
 
+def _is_same(one: Any, two: Any) -> bool:
+    try:
+        return bool(one == two) or one is two
+    except Exception:
+        return one is two
+
+
 def _core_tensor(array: Any, name: str) -> Tensor:
     try:
         if array.ndim == 0 or not array.dtype.isnative:
@@ -206,6 +236,13 @@ def _core_tensor(array: Any, name: str) -> Tensor:
         return _creation.from_numpy(array)
     except TypeError as error:
         raise TypeError(f"{name} returned an array of dtype {array.dtype}: {error}") from None
+
+
+def _of_kind(kind: Any, dtype: Any) -> Any:
+    """The dtype with the digits of one, and complex if the other is."""
+    if not kind.is_complex or dtype.is_complex:
+        return dtype
+    return _core.complex128 if dtype == _core.float64 else _core.complex64
 
 
 def _at(where: str) -> str:

@@ -64,6 +64,11 @@ class ExternalPoint:
         kinds = [float(np.finfo(d).eps) for d in self.outputs.dtypes]
         return max(kinds, default=float(np.finfo(float).eps))
 
+    def rounding(self) -> float:
+        """The same of inputs and outputs."""
+        kinds = [float(np.finfo(d).eps) for d in self._real]
+        return max(self.epsilon(), *kinds)
+
     def representable(self, moved: Any) -> Any:
         """A vector of inputs, rounded to their dtypes."""
         rounded = np.array(moved, float)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,13 +125,14 @@ def columns(
             raise ValueError("it holds no numbers")
         if use is None:
             return table
-        chosen = [use] if isinstance(use, (int, str)) else list(use)
+        alone = isinstance(use, (int, np.integer, str))
+        chosen: Any = [use] if alone else list(use)  # type: ignore[arg-type]
         for item in chosen:
             if isinstance(item, str) and item not in names:
                 raise ValueError(f"there is no column {item!r} among {', '.join(names) or 'none'}")
         places = [names.index(item) if isinstance(item, str) else item for item in chosen]
         found = table[:, places]
-        return found[:, 0] if isinstance(use, (int, str)) else found
+        return found[:, 0] if alone else found
 
     return Parser(read, file, text=f"columns({use!r}, {skip}, {comments!r}, {delimiter!r})")
 
@@ -164,23 +166,63 @@ def json_path(path: str, file: str | None = None) -> Parser:
     return Parser(read, file, text=f"json_path({path!r})")
 
 
+# Of NetCDF: what stands where nothing was written, by the type of the variable.
+_UNWRITTEN = {"f4": 2**122 * 1.875, "f8": 2**122 * 1.875, "i2": -32767, "i4": -2147483647}
+_ONE_AT_A_TIME = threading.Lock()  # the libraries behind both formats are not made for threads
+
+
 def netcdf(variable: str, file: str) -> Parser:
-    """A variable of a NetCDF file: by netCDF4, or by SciPy for files of version 3."""
+    """A variable of a NetCDF file: by netCDF4, or by SciPy for files of version 3.
+
+    As netCDF4 reads it: packed numbers are unpacked, and what is missing is NaN.
+
+    Parameters
+    ----------
+    variable
+        Its name, with those of groups in front: ``"ocean/temperature"``.
+    file
+        The file in the folder of the run.
+    """
 
     def read(path: Path) -> Any:
-        try:
-            import netCDF4
-        except ImportError:
-            from scipy.io import netcdf_file
-
-            with netcdf_file(str(path), mmap=False) as found:
-                _has(variable, found.variables)
-                return np.array(found.variables[variable][...], float)
-        with netCDF4.Dataset(str(path)) as found:
-            _has(variable, found.variables)
-            return np.asarray(np.ma.filled(found.variables[variable][...], np.nan), float)
+        with _ONE_AT_A_TIME:
+            try:
+                import netCDF4
+            except ImportError:
+                return _netcdf_by_scipy(path, variable)
+            with netCDF4.Dataset(str(path)) as found:
+                return _numbers(_in_groups(found, variable)[...], variable)
 
     return Parser(read, file, by_path=True, text=f"netcdf({variable!r})")
+
+
+def _in_groups(found: Any, name: str) -> Any:
+    *groups, last = name.strip("/").split("/")
+    for group in groups:
+        _has(name, group, found.groups)
+        found = found.groups[group]
+    _has(name, last, found.variables)
+    return found.variables[last]
+
+
+def _netcdf_by_scipy(path: Path, name: str) -> Any:
+    from scipy.io import netcdf_file
+
+    try:
+        opened = netcdf_file(str(path), mmap=False, maskandscale=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{error}; netCDF4 reads those of version 4. fix: pip install netCDF4"
+        ) from None
+    with opened as found:
+        last = name.removeprefix("/")
+        _has(name, last, found.variables)
+        variable = found.variables[last]
+        values = np.ma.asarray(variable[...])
+        if not hasattr(variable, "_FillValue"):
+            empty = _UNWRITTEN.get(variable.data.dtype.str[1:])
+            values = np.ma.masked_where(variable.data == empty, values)
+        return _numbers(values, name)
 
 
 def hdf5(dataset: str, file: str) -> Parser:
@@ -191,16 +233,42 @@ def hdf5(dataset: str, file: str) -> Parser:
             import h5py
         except ImportError:
             raise ImportError("reading HDF5 needs h5py; fix: pip install h5py") from None
-        with h5py.File(path) as found:
-            _has(dataset, found)
-            return np.asarray(found[dataset][...], float)
+        with _ONE_AT_A_TIME, h5py.File(path, "r") as found:
+            here = found
+            for name in dataset.strip("/").split("/"):
+                if not isinstance(here, h5py.Group):
+                    raise ValueError(f"there is nothing in the dataset {here.name!r}")
+                _has(dataset, name, here)
+                here = here.get(name)
+                if here is None:
+                    raise ValueError(f"{name!r} is a link to nothing{_of(dataset, name)}")
+            if isinstance(here, h5py.Group):
+                held = ", ".join(here) or "nothing"
+                raise ValueError(f"{dataset!r} is a group, not a dataset; it holds {held}")
+            return _numbers(here[...] if here.shape is not None else None, dataset)
 
     return Parser(read, file, by_path=True, text=f"hdf5({dataset!r})")
 
 
-def _has(name: str, names: Any) -> None:
+def _has(whole: str, name: str, names: Any) -> None:
     if name not in names:
-        raise ValueError(f"there is no {name!r} among {', '.join(names)}")
+        there = ", ".join(names) or "none"
+        raise ValueError(f"there is no {name!r} among {there}" + _of(whole, name))
+
+
+def _of(whole: str, name: str) -> str:
+    return f" (in {whole!r})" if whole.strip("/") != name else ""
+
+
+def _numbers(values: Any, name: str) -> Any:
+    """An array of floats or complex numbers, in the dtype of the file; NaN for what is missing."""
+    if values is None or values.dtype.kind not in "buifc":
+        what = "empty" if values is None else f"of {values.dtype}"
+        raise ValueError(f"{name!r} holds no numbers: it is {what}")
+    dtype = values.dtype if values.dtype.kind in "fc" else np.dtype(float)
+    dtype = np.promote_types(dtype.newbyteorder("="), np.float32)
+    wide = values.astype(dtype)
+    return np.array(wide.filled(np.nan) if isinstance(wide, np.ma.MaskedArray) else wide, dtype)
 
 
 def _number(text: Any) -> float:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._bends import Bends, mended, mended_along
+from ._coordinates import real_dtype
 from ._difference_tally import count_differences
 from ._directional import CENTRAL, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
@@ -23,7 +24,9 @@ from ._jacobians import Jacobian, undefined
 from ._method import Method, Stencil
 from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
-from ._second import OTHER_STEPS, Curvature, Effort
+from ._roughness import LINE
+from ._second import Curvature, Effort
+from ._second_error import TRIES, SecondDerivatives, accuracy
 from ._sparse_jacobian import (
     AnyPattern,
     ColouredPattern,
@@ -38,6 +41,7 @@ from ._verification import (
     gap_along,
     has_few_digits,
     pair_agrees,
+    random_direction,
     refuse_nonlinear,
     refuse_pattern,
     settle,
@@ -47,8 +51,9 @@ from ._verification import (
     warn_unsettled,
 )
 
-__all__ = ["Plan", "Price"]
+__all__ = ["REFUSED", "Plan", "Price"]
 
+REFUSED = "refuses float64"  # in Plan.verified: of a function of float32
 _FLOAT64 = float(np.finfo(float).eps)
 
 
@@ -367,14 +372,20 @@ class Plan:
             )
 
     def curvature(
-        self, point: Point, steps: Steps, batch: tuple[int, ...] = ()
-    ) -> Curvature | None:
-        """Second derivatives by differences of values; None if those of derivatives are better."""
+        self, point: Point, steps: Steps, batch: tuple[int, ...] = (), noise: float = 0.0
+    ) -> SecondDerivatives | None:
+        """Second derivatives by differences of values; None if those of derivatives are better.
+
+        ``noise`` is the rounding of a function that is evaluated with more digits than its own.
+        """
         if not isinstance(self.method, Stencil) or not self.differences:
             return None
         count_differences(self.expected_error(steps.noise), point.evaluator)
-        verify_repeats(self, point, steps)
-        probe(self, point, steps)
+        if noise:
+            self._suit(point, steps)
+        else:
+            verify_repeats(self, point, steps)
+            probe(self, point, steps)
         _, pattern = self._together(self.method, point, steps, batch)
         rule = steps.rounding ** (1 / (self.method.order + 1))
         relative = np.full(point.inputs.size, rule) if steps.relative is None else steps.relative
@@ -382,15 +393,41 @@ class Plan:
             told = np.where(np.isnan(steps.given), relative, steps.given / steps.scale)
         length = np.where(np.isnan(told), 1.0, told / rule)
         # Where the function was seen to be straight, steps of that length may do; not longer ones.
-        length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
-        return Curvature(point, steps, length, pattern, self.method.seed)
+        if steps.suit:
+            length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
+        else:
+            length = np.fmin(length, 1.0)
+        found = Curvature(point, steps, length, pattern, self.method.seed)
+        made = SecondDerivatives(found, accuracy(max(steps.noise, noise)))
+        # Where first derivatives took steps of their own, values at common steps say little.
+        made.careful = not steps.suit
+        return made
+
+    def _suit(self, point: Point, steps: Steps) -> None:
+        """Choose steps, or see along a direction that those chosen elsewhere suit this point."""
+        known = dict(self.steps_found)
+        probe(self, point, steps)
+        if known != self.steps_found or not self.verifies or not self._chooses(steps):
+            return
+        v = random_direction(steps, self.generator())
+        for again in (True, False):
+            with np.errstate(all="ignore"):
+                found = directional(point, steps.together(), v)
+            if self._push_agrees(point, steps, v, found):
+                return
+            if again:
+                forget(self, point, steps)
+                probe(self, point, steps)
+        steps.suit = False
 
     def second_steps(self, point: Point, first: Steps) -> Steps:
         """The steps by which derivatives are differenced: those of a value are too small."""
         steps = Steps(point, None, self.method.scale, self.bounds, None)
         if self.differences:
             probe(self, point, first)
-        steps.noise = steps.rounding = self.expected_error(first.rounding)
+        # Moves are rounded to the dtypes of the inputs, and so is what is between them.
+        moved = [float(np.finfo(real_dtype(d)).eps) for d in point.inputs.dtypes]
+        steps.noise = steps.rounding = self.expected_error(max(first.rounding, *moved))
         if first.relative is not None:
             steps.relative = first.length(self.method.order) * steps.noise ** (1 / 3)
         return steps
@@ -402,9 +439,17 @@ class Plan:
     # --- what it costs --------------------------------------------------------------------------
 
     def price(
-        self, sizes: Sequence[int], tiny: Sequence[int], colours: int | None, effort: Effort
+        self,
+        sizes: Sequence[int],
+        tiny: Sequence[int],
+        colours: int | None,
+        effort: Effort,
+        single: bool = False,
     ) -> Price:
-        """Of derivatives by inputs of some sizes, of which so many elements are tiny."""
+        """Of derivatives by inputs of some sizes, of which so many elements are tiny.
+
+        ``single`` if they are of float32: second derivatives take more digits where they can.
+        """
         method, arrays, again = self.method, len(sizes), sum(tiny)
         moved = arrays if self.elementwise else sum(sizes) if colours is None else colours
         vjp = method.evaluations(moved)
@@ -439,7 +484,11 @@ class Plan:
             more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
             more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):
-            second = 4 * moved + 2 + 4
+            second = 4 * moved + 2 + 4 + LINE
+            if single and REFUSED not in self.verified:
+                known = any(f" float64 {_FLOAT64:.0e}" in key for key in self.steps_found)
+                look = (2 + PAIR if self.verifies else 0) if known else 2 * PAIRS * arrays
+                second += 1 + (look if chosen else 0)
         else:
             second = 2 * vjp
             if method.needs_complex:  # steps are first chosen here, and verified
@@ -447,19 +496,21 @@ class Plan:
         second = 0 if method.flat else second
         at_most = method.at_most or again > 0
         limit = self._second_most(moved, vjp + more, effort) if second else 0
+        if single and limit:
+            limit += 1 + 2 * (2 + PAIR) + 4 * MOST_PAIRS * arrays
         return Price(vjp, jvp, first, first + more, at_most, second, limit + first + more)
 
     def _second_most(self, moved: int, vjp: int, effort: Effort) -> int:
         """Evaluations of a second derivative along a direction: a bound."""
         # Differences of two derivatives: of both halves of it in a corner, and once more further.
-        by_derivatives = 2 * (2 * 2 * vjp) + 2 * vjp
+        by_derivatives = 3 * (2 * 2 * vjp) + 2 * vjp
         if not isinstance(self.method, Stencil):
             return by_derivatives
         parts = effort.parts
         moved, parts = moved + effort.rungs, parts * effort.reaches
-        once = 2 * moved + parts * (2 + 2 * moved) + 4 * parts * parts
+        once = 2 * moved + parts * (2 + 2 * moved) + 2 * 4 * parts * parts
         once *= 3 if effort.rungs else 1  # where steps leave the domain of some output
-        by_values = 4 * effort.rungs + (1 + len(OTHER_STEPS)) * once
+        by_values = LINE + 6 * (1 + TRIES) + 4 * effort.rungs + (1 + 2 * TRIES) * once
         return by_values if self.bounds is None else by_values + by_derivatives
 
 

@@ -10,38 +10,52 @@ are longer than those of a first derivative: noise**(1/4) of the length over whi
 changes. That length is the magnitude of an input only as long as nothing better is known: for an
 element that is small in its array, steps are lengthened while the slopes by it stay what they are:
 output by output, since one that follows the element closely must not leave the others to rounding.
-Each result is compared with a difference along one more direction, with other steps. Read next:
+Every product comes with an estimate of its rounding, from the roughness of the function along a
+line (_roughness.py). What is made of it, and what is warned of: _second_error.py. Read next:
 _steps.py, _plan.py.
 """
 
 from __future__ import annotations
 
 import copy
-import warnings
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._coordinates import real_dtype
 from ._errors import EvaluationError
 from ._point import Move, Point
+from ._roughness import roughness
 from ._steps import Steps, grouped, root_mean_square
 from ._tiny_elements import attempts
 
 if TYPE_CHECKING:
     from ._sparse_jacobian import AnyPattern
 
-__all__ = ["OTHER_STEPS", "WRONG", "Curvature", "Effort", "effort_of", "warn_of_second"]
+__all__ = ["Curvature", "Effort", "Product", "effort_of"]
 
 _SMALL = 0.3  # of the typical magnitude of an array: elements below may be stepped further
 _RUNG = 10.0  # by which steps are lengthened
 _ROUNDINGS = 16.0  # by which slopes may differ that are the same
-_APART = 300.0  # times the error to expect: how far a second derivative may be from its check
-_NOTHING = 1e-6  # of the largest: what counts as zero
-WRONG = 1e-3  # a misfit that is warned of
 _DECADES = 2.0  # within which inputs of one direction move together
-_SHORTER = 0.3  # steps of the check
-OTHER_STEPS = (3.0, 0.1, 0.01)  # where those that were chosen do not suit
+_OF_SEVEN = 1.6  # roundings of one value in a sum over seven places: (10 / 4)**0.5
+_OF_FOUR = 0.5  # the same of four corners: (4 / 16)**0.5
+
+
+class Product(NamedTuple):
+    """A second derivative along one or two directions, and its rounding: one standard deviation."""
+
+    value: Any
+    rounding: Any
+
+    def __add__(self, other: Any) -> Product:
+        return Product(self.value + other.value, np.hypot(self.rounding, other.rounding))
+
+    def times(self, factor: float) -> Product:
+        """A multiple."""
+        return Product(factor * self.value, abs(factor) * self.rounding)
 
 
 class Effort(NamedTuple):
@@ -108,7 +122,10 @@ class Curvature:
         self, point: Point, steps: Steps, length: Any, pattern: AnyPattern | None, seed: int
     ) -> None:
         self.point, self.steps, self.pattern, self.seed = point, steps, pattern, seed
-        self.noise = steps.rounding
+        # Moves are rounded to the dtypes of the inputs, which shows like noise of the outputs.
+        given = [float(np.finfo(real_dtype(d)).eps) for d in point.inputs.dtypes]
+        self.noise = max(steps.rounding, *given)
+        self.size = float(self.noise**0.25)  # of steps, in units of the length
         n = point.inputs.size
         self.groups = np.arange(n) if pattern is None else pattern.colours
         self.count = int(self.groups.max(initial=-1)) + 1
@@ -116,12 +133,10 @@ class Curvature:
         self.length = np.broadcast_to(length, (n,)) * steps.scale
         self.further: dict[int, Reaches] = {}
         self._sides: dict[tuple[int, int], list[Any]] = {}  # the values at both ends of a group
+        self._rough: Any = None
         self._lengthen()
 
     # --- how far --------------------------------------------------------------------------------
-
-    def _size(self) -> float:
-        return float(self.noise**0.25)
 
     def _lengthen(self) -> None:
         """Find longer steps for small elements."""
@@ -140,6 +155,9 @@ class Curvature:
             goal = factor * max(typical, 1.0)
             small = self.steps.free[part] & (self.length[part] < _SMALL * goal)
             wide[part] = np.where(small, goal, self.length[part])
+        if self.pattern is not None:
+            self._lengthen_entries(self.pattern, wide)
+            return
         chosen = np.flatnonzero(wide > self.length)
         ways = {int(i): np.full(point.outputs.size, self.length[i]) for i in chosen}
         while chosen.size:
@@ -149,6 +167,65 @@ class Curvature:
             self.length[i] = np.min(known, initial=wide[i])
             if (reaches := _reaches(known, wide[i])) is not None:
                 self.further[i] = reaches
+
+    def _lengthen_entries(self, pattern: AnyPattern, wide: Any) -> None:
+        """The same where inputs of a group move together: each has outputs of its own."""
+        rows, columns = pattern.rows, pattern.columns
+        shortest, chosen = self.length.copy(), wide > self.length
+        way, finite, size = (
+            self.length[columns],
+            self.point.finite[rows],
+            np.abs(self.point.y)[rows],
+        )
+        going = chosen.copy()
+        while going.any():
+            length = shortest.copy()
+            np.maximum.at(length, columns, way)
+            longer = np.minimum(length * _RUNG, wide)
+            near, far = (self._entry_slopes(pattern, going, reach) for reach in (length, longer))
+            with np.errstate(all="ignore"):
+                rounding = self.noise * size / (self.size * length[columns])
+                whole = np.maximum(np.abs(near), np.abs(far)) + size / longer[columns]
+                same = np.abs(near - far) <= _ROUNDINGS * rounding + 4 * self.noise**0.5 * whole
+            same &= going[columns] & (way == length[columns])
+            left = going[columns] & finite & ~(np.isfinite(near) & np.isfinite(far))
+            back = np.maximum(length / _RUNG, shortest)[columns]
+            way = np.where(left, np.minimum(way, back), np.where(same, longer[columns], way))
+            going = np.zeros_like(going)
+            going[columns[same & finite]] = True
+            going[columns[left]] = False
+            going &= longer < wide
+        known = np.where(finite, way, wide[columns])
+        least, most = wide.copy(), np.zeros_like(wide)
+        np.minimum.at(least, columns, known)
+        np.maximum.at(most, columns, known)
+        self.length = np.where(chosen, least, self.length)
+        for i in map(int, np.flatnonzero(chosen & (most > least))):
+            lengths, mine = np.full(self.point.outputs.size, wide[i]), columns == i
+            lengths[rows[mine]] = known[mine]
+            if (reaches := _reaches(lengths, wide[i])) is not None:
+                self.further[i] = reaches
+
+    def _entry_slopes(self, pattern: AnyPattern, chosen: Any, length: Any) -> Any:
+        """The slopes of entries by some inputs; NaN where the function fails or has no room."""
+        point, step = self.point, self.size * length
+        up, down = (point.representable(point.x + s * step) for s in (1, -1))
+        room = chosen & (self.steps.low <= down) & (up <= self.steps.high) & (down < up)
+        found = np.full(len(pattern.rows), np.nan)
+        used = np.unique(self.groups[room])
+        moves: list[Move] = [
+            (np.where(room & (self.groups == group), end, point.x), lambda: "x + steps")
+            for group in used
+            for end in (up, down)
+        ]
+        values = list(attempts(point, moves))
+        for group, a, b in zip(used, values[::2], values[1::2], strict=True):
+            if a is not None and b is not None:
+                mine = (room & (self.groups == group))[pattern.columns]
+                rows, columns = pattern.rows[mine], pattern.columns[mine]
+                with np.errstate(all="ignore"):
+                    found[mine] = (a - b)[rows] / (up - down)[columns]
+        return found
 
     def _climb(self, chosen: Any, wide: Any, ways: dict[int, Any]) -> Any:
         """Lengthen the steps of some inputs by one rung; those that may go on for some output."""
@@ -166,7 +243,7 @@ class Curvature:
                 ways[i] = np.minimum(ways[i], max(length[i] / _RUNG, self.length[i]))
                 continue
             with np.errstate(all="ignore"):
-                rounding = self.noise * size / (self._size() * length[i])
+                rounding = self.noise * size / (self.size * length[i])
                 whole = np.maximum(np.abs(a), np.abs(b)) + size / longer[i]
                 same = np.abs(a - b) <= _ROUNDINGS * rounding + 4 * self.noise**0.5 * whole
             same &= ways[i] == length[i]  # and not stopped before
@@ -178,7 +255,7 @@ class Curvature:
 
     def _slopes(self, chosen: Any, length: Any) -> list[Any]:
         """The slopes by some inputs; None where the function fails."""
-        point, step = self.point, self._size() * length
+        point, step = self.point, self.size * length
         up, down = (point.representable(point.x + s * step) for s in (1, -1))
         room = (self.steps.low <= down) & (up <= self.steps.high) & (down < up)
         asked = [int(i) for i in chosen if room[i]]
@@ -194,19 +271,19 @@ class Curvature:
 
     def fits(self, direction: Any) -> bool:
         """Whether all places are inside the bounds."""
-        furthest = self._furthest()
-        reach = self._size() * (furthest + np.abs(direction) * self._along(direction, furthest))
+        furthest = self.furthest()
+        reach = self.size * (furthest + np.abs(direction) * self.along(direction, furthest))
         x = self.point.x
         return bool(((x - reach >= self.steps.low) & (x + reach <= self.steps.high)).all())
 
-    def _furthest(self) -> Any:
+    def furthest(self) -> Any:
         """How far each input may move for some output."""
         length = self.length.copy()
         for i, reaches in self.further.items():
             length[i] = reaches.lengths[-1]
         return length
 
-    def _along(self, direction: Any, length: Any) -> float:
+    def along(self, direction: Any, length: Any) -> float:
         """The length of a direction, in multiples of it."""
         used = direction != 0
         if not used.any():
@@ -217,9 +294,9 @@ class Curvature:
         """The lengths of a direction, in multiples of it, and for which outputs each one is."""
         outputs = self.point.outputs.size
         split = [i for i in self.further if direction[i]]
-        whole = self._along(direction, self._furthest())
+        whole = self.along(direction, self.furthest())
         if not split or not outputs:
-            return [(self._along(direction, self.length), np.ones(outputs, bool))]
+            return [(self.along(direction, self.length), np.ones(outputs, bool))]
         lengths = np.full(outputs, whole)
         for i in split:
             reaches = self.further[i]
@@ -235,7 +312,7 @@ class Curvature:
             length = length.copy()
             for i, reaches in self.further.items():
                 length[i] = reaches.lengths[min(level, len(reaches.lengths) - 1)]
-        return np.where(self.groups == group, self._size() * length, 0.0)
+        return np.where(self.groups == group, self.size * length, 0.0)
 
     def _levels(self) -> list[tuple[int, int, Any]]:
         """Groups and lengths to move them by, and for which outputs; None stands for all."""
@@ -277,15 +354,12 @@ class Curvature:
             parts.append(part)
         return parts
 
-    def pull(self, u: Any, direction: Any) -> Any:
+    def pull(self, u: Any, w: Any) -> Product:
         """The derivative of J'u along a direction."""
+        parts = self._parts(w)
+        return self._inside(lambda: _sum([self._pull(u, part) for part in parts]))
 
-        def whole() -> Any:
-            return np.sum([self._pull(u, part) for part in self._parts(direction)], axis=0)
-
-        return self._inside(whole)
-
-    def _inside(self, whole: Callable[[], Any]) -> Any:
+    def _inside(self, whole: Callable[[], Product]) -> Product:
         """What it gives, with less far steps where two at once leave the domain."""
         for kept in (_RUNG, np.inf):
             try:
@@ -306,35 +380,70 @@ class Curvature:
             if shorter[-1] == lengths[0]:
                 del self.further[i]
 
-    def _pull(self, u: Any, direction: Any) -> Any:
-        found = 0.0
+    def _pull(self, u: Any, direction: Any) -> Product:
+        nothing = np.zeros(self.point.inputs.size)
+        found = Product(nothing, nothing)
         for along, outputs in self._of_outputs(direction):
             here = np.where(outputs, u, 0.0)
             if outputs.all() or here.any():
-                found = found + self._pulled(here, direction, self._size() * along)
+                found = found + self._pulled(here, direction, self.size * along)
         return found
 
-    def _pulled(self, u: Any, direction: Any, t: float) -> Any:
+    def _pulled(self, u: Any, direction: Any, t: float) -> Product:
         """The same with a step along the direction that suits all outputs that count."""
         groups = self._mixed(direction, t)
-        step = self._size() * self.length
+        return Product(self._weighted(u, groups) / t, _OF_SEVEN * self._rounding_by(u) / t)
+
+    def _weighted(self, u: Any, groups: Any, power: int = 1) -> Any:
+        """For each input, what its group makes of the outputs, by the steps of that input."""
+        step = (self.size * self.length) ** power
         if self.pattern is None:
             used = u != 0  # outputs that nobody uses may be NaN
-            steps = np.broadcast_to(step[:, None], groups.shape)
-            if self.further:
-                steps = steps.copy()
-                for i, reaches in self.further.items():
-                    steps[i] = self._size() * reaches.lengths[reaches.of]
-                return (groups[:, used] / steps[:, used]) @ u[used] / t
-            return groups[:, used] @ u[used] / (step * t)
+            if not self.further:
+                return (groups[:, used] @ u[used]) / step
+            steps = np.repeat(step[:, None], u.size, 1)
+            for i, reaches in self.further.items():
+                steps[i] = (self.size * reaches.lengths[reaches.of]) ** power
+            return (groups[:, used] / steps[:, used]) @ u[used]
         rows, columns = self.pattern.rows, self.pattern.columns
         steps = step[columns]
         for i, reaches in self.further.items():
             mine = columns == i
-            steps[mine] = self._size() * reaches.lengths[reaches.of[rows[mine]]]
-        entries = groups[self.groups[columns], rows] / (steps * t)
+            steps[mine] = (self.size * reaches.lengths[reaches.of[rows[mine]]]) ** power
+        which = self.groups[columns] if len(groups) > 1 else 0
+        entries = groups[which, rows] / steps
         entries = np.where(u[rows] == 0, 0.0, entries * u[rows])
         return np.bincount(columns, entries, len(step))
+
+    def _rounding_by(self, u: Any) -> Any:
+        """The noise of u'f, for each input in units of its step."""
+        found = np.full(self.point.inputs.size, np.inf)
+        with np.errstate(all="ignore"):
+            for table in self.rough():
+                rows = [self._weighted(u, row[None]) for row in table]
+                found = np.fmin(found, np.sqrt(np.mean(np.square(rows), axis=0)))
+        return found
+
+    def rough(self) -> Any:
+        """The noise of the outputs; see _roughness.py."""
+        if self._rough is None:
+            try:
+                self._rough = roughness(self.point, self.size * self.length, self.seed)
+            except EvaluationError:
+                self._rough = [self.noise * np.abs(self.point.y)[None]]
+        return self._rough
+
+    def sizes(self, u: Any) -> tuple[Any, Any]:
+        """J'u and the diagonal of the second derivatives, from the values that pulls share."""
+        slopes = np.zeros((self.count, self.point.outputs.size))
+        bends = np.zeros_like(slopes)
+        with np.errstate(all="ignore"):
+            for group, level, outputs in self._levels():
+                near, far = self._sides[group, level]
+                here = slice(None) if outputs is None else outputs
+                slopes[group, here] = ((near - far) / 2)[here]
+                bends[group, here] = ((near - self.point.y) + (far - self.point.y))[here]
+            return self._weighted(u, slopes), self._weighted(u, bends, 2)
 
     def _mixed(self, direction: Any, t: float) -> Any:
         """For each group, the mixed difference of its step and one of t along a direction."""
@@ -355,95 +464,54 @@ class Curvature:
                 found[group] = mixed if outputs is None else np.where(outputs, mixed, found[group])
         return found
 
-    def push(self, v: Any, w: Any, shorter: float = 1.0) -> Any:
+    def push(self, v: Any, w: Any) -> Product:
         """The derivative of Jv along w."""
         pairs = [(a, b) for a in self._parts(v) for b in self._parts(w)]
-        return self._inside(lambda: np.sum([self._push(a, b, shorter) for a, b in pairs], axis=0))
+        return self._inside(lambda: _sum([self._push(a, b) for a, b in pairs]))
 
-    def _push(self, v: Any, w: Any, shorter: float) -> Any:
-        found = np.zeros(self.point.outputs.size)
+    def _push(self, v: Any, w: Any) -> Product:
+        nothing = np.zeros(self.point.outputs.size)
+        found = Product(nothing, nothing)
         for h, one in self._of_outputs(v):
             for t, other in self._of_outputs(w):
                 outputs = one & other
                 if outputs.any():
-                    found = np.where(outputs, self._pushed(v, w, shorter, h, t), found)
+                    pushed = self._pushed(v, w, self.size * h, self.size * t)
+                    both = zip(pushed, found, strict=True)
+                    found = Product(*(np.where(outputs, new, old) for new, old in both))
         return found
 
-    def _pushed(self, v: Any, w: Any, shorter: float, h: float, t: float) -> Any:
-        h, t = (shorter * self._size() * length for length in (h, t))
+    def _pushed(self, v: Any, w: Any, h: float, t: float) -> Product:
         moved = [p * h * v + q * t * w for p in (1, -1) for q in (1, -1)]
         a, b, c, d = self._values(moved, "x + two directions")
         with np.errstate(invalid="ignore"):
-            return ((a - b) - (c - d)) / (4 * h * t)
+            value = ((a - b) - (c - d)) / (4 * h * t)
+        return Product(value, _OF_FOUR * self.noise_of_outputs() / (h * t))
 
-    def _rounding(self, v: Any, w: Any, shorter: float) -> Any:
-        """Of each output of a push, at least."""
-        found = np.zeros(self.point.outputs.size)
-        for h, one in self._of_outputs(v):
-            for t, other in self._of_outputs(w):
-                found[one & other] = 1 / (h * t)
-        return self.noise * np.abs(self.point.y) * found / (shorter * self._size()) ** 2
-
-    # --- what is checked ------------------------------------------------------------------------
-
-    def misfit(self, found: Any, u: Any, w: Any) -> tuple[float, float]:
-        """How far a pull is from a difference along one more direction, with other steps.
-
-        Relative to its size; and the same beyond what rounding explains. Nothing if it cannot be
-        told.
-        """
-        rng = np.random.default_rng(self.seed)
-        n = self.point.inputs.size
-        r = self._furthest() * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1, n)
-        used = (u != 0) & self.point.finite
-        if not used.any():
-            return 0.0, 0.0
-        try:
-            theirs = u[used] @ self.push(r, w, _SHORTER)[used]
-        except EvaluationError:
-            return 0.0, 0.0  # it may leave the domain where no step of ours does
-        rounding = float(np.abs(u[used]) @ self._rounding(r, w, _SHORTER)[used])
-        gap = abs(float(r @ found) - float(theirs))
-        size = float(np.abs(r) @ np.abs(found) + abs(theirs))
-        beyond = max(gap - _ROUNDINGS * rounding * float(np.sqrt(n)), 0.0)
-        return (gap / size, beyond / size) if size > 0 else (0.0, 0.0)
-
-    def misfit_of_push(self, found: Any, v: Any, w: Any) -> tuple[float, float]:
-        """The same for a push."""
-        try:
-            theirs = self.push(v, w, _SHORTER)
-        except EvaluationError:
-            return 0.0, 0.0
-        rounding = self._rounding(v, w, _SHORTER)
+    def sizes_along(self, v: Any, flat: float) -> Any:
+        """How large second differences along a direction are, or so much of slopes."""
+        h = self.size * self.along(v, self.length)
+        up, down = self._values([h * v, -h * v], "x + a direction")
         with np.errstate(invalid="ignore"):
-            gap = np.abs(found - theirs)
-        size = np.abs(found) + np.abs(theirs)
-        size = size + _NOTHING * np.max(size, initial=0.0, where=np.isfinite(size))
-        known = np.isfinite(gap) & (size > 0)
-        beyond = gap[known] - _ROUNDINGS * rounding[known]
-        largest = [float(np.max(g / size[known], initial=0.0)) for g in (gap[known], beyond)]
-        return largest[0], largest[1]
+            bends = np.abs((up - self.point.y) + (down - self.point.y)) / self.size**2
+            return np.fmax(bends, flat * np.abs(up - down) / (2 * self.size))
 
-    def fine(self, beyond: float) -> bool:
-        """Whether a misfit is no more than is to be expected."""
-        return beyond <= float(_APART * self.noise**0.5)
+    def noise_of_outputs(self) -> Any:
+        """The noise of each output."""
+        found = np.full(self.point.outputs.size, np.inf)
+        with np.errstate(all="ignore"):
+            for table in self.rough():
+                found = np.fmin(found, np.sqrt(np.mean(np.square(table), axis=0)))
+        return found
 
     def with_steps(self, times: float) -> Curvature:
         """The same with other steps for all inputs."""
+        self.rough()
         made = copy.copy(self)
-        made.length, made._sides = self.length * times, {}
-        made.further = {
-            i: Reaches(reaches.lengths * times, reaches.of) for i, reaches in self.further.items()
-        }
+        made.size, made._sides = self.size * times, {}
+        made.further = dict(self.further)
         return made
 
 
-def warn_of_second(name: str) -> None:
-    """Say that second derivatives are not to be trusted."""
-    warnings.warn(
-        f"{name}: its second derivative may be wrong: differences with other steps lead to "
-        "another one. It may have jumps or kinks near this input, or too much noise.\n"
-        "  fix: noise= (how far its outputs are off), scale= (over which length it changes), or "
-        "give jacobian= or vjp=",
-        stacklevel=2,
-    )
+def _sum(products: Sequence[Product]) -> Product:
+    return functools.reduce(Product.__add__, products)

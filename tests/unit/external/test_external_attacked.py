@@ -107,3 +107,33 @@ def test_a_kept_run_that_is_damaged_is_named(tmp_path):
     (kept / "stdout.txt").write_text("")
     with pytest.raises(ad.external.CommandError, match=r"matches nowhere(.|\n)*remove that folder"):
         run(X.numpy())
+
+
+# --- numbers of Python's --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_complex_number_of_python_keeps_its_imaginary_part(dtype):
+    whole = np.complex64 if dtype is np.float32 else np.complex128
+    for form in (lambda z: z, lambda z: (z, 1.5), lambda z: {"z": z}):
+        f = ad.external(lambda v, form=form: form(complex(v.sum(), (v**2).sum())))
+        x = ad.tensor(np.array([1.0, -3.0], dtype), requires_grad=True)
+        found = f(x)
+        z = found if isinstance(found, ad.Tensor) else found["z" if isinstance(found, dict) else 0]
+        assert z.numpy(force=True).dtype == whole and z.item() == -2 + 10j
+        (z.real + 2 * z.imag).backward()
+        np.testing.assert_allclose(x.grad.numpy(), [5, -11], rtol=1e-3)
+
+
+def test_samples_of_a_batch_that_do_not_fit_together_are_told():
+    mixed = ad.external(lambda v: (max(0, float(v)), float(v) ** 2))
+    with pytest.raises(ad.external.EvaluationError, match=r"= 0 for the first .* and 2.0 for sam"):
+        ad.vmap(mixed)(ad.tensor([-1.0, 2.0]))
+    steps = ad.external(lambda v: {"y": v**2, "steps": int(v)})
+    with pytest.raises(ad.external.EvaluationError, match=r"output\['steps'\] = 1 for the first"):
+        ad.vmap(steps)(ad.tensor([1.0, 2.0]))
+    forms = ad.external(lambda v: {"y": v} if v > 1 else {"z": v})
+    with pytest.raises(ad.external.EvaluationError, match="of another form for sample 1"):
+        ad.vmap(forms)(ad.tensor([1.0, 2.0]))
+    alike = ad.vmap(ad.external(lambda v: {"y": v**2, "method": "none", "steps": 3}))
+    assert alike(ad.tensor([1.0, 2.0]))["steps"] == 3

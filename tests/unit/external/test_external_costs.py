@@ -20,16 +20,19 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_first_and_second_derivatives_cost_what_was_told(kind):
+def test_first_and_second_derivatives_cost_what_was_told(kind, dtype):
     function, options = KINDS[kind]
     f = ad.external(function, **options)
-    x = ad.tensor(np.linspace(1, 2, 7), requires_grad=True)
+    x = ad.tensor(np.linspace(1, 2, 7).astype(dtype), requires_grad=True)
     for factor in (1.0, 1.01):
         moved = (x * factor).detach().requires_grad_()
         told, before = f.cost(moved), f.evaluator.count
         (g,) = ad.autograd.grad(f(moved).sum(), moved, create_graph=True)
-        assert f.evaluator.count - before == told.forward + told.vjp + told.first
+        made = f.evaluator.count - before - told.forward - told.vjp
+        # Steps that were chosen in float32 may be found not to suit even where it is smooth.
+        assert made == told.first or (dtype is np.float32 and told.first < made <= told.first_most)
         told, before = f.cost(moved), f.evaluator.count
         if g.requires_grad and kind != "unverified":
             ad.autograd.grad((g**2).sum(), moved)

@@ -152,23 +152,6 @@ def test_what_parsers_read(parser, data, wanted):
     np.testing.assert_array_equal(parser.read(data), wanted)
 
 
-def test_netcdf_and_hdf5(tmp_path):
-    from scipy.io import netcdf_file
-
-    with netcdf_file(str(tmp_path / "a.nc"), "w") as file:
-        file.createDimension("x", 3)
-        file.createVariable("p", "f8", ("x",))[:] = [1.0, 2.0, 3.0]
-    read = parsers.netcdf("p", "a.nc")
-    np.testing.assert_array_equal(read.read(read.source(tmp_path, b"")), [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="there is no 'q' among p"):
-        parsers.netcdf("q", "a.nc").read(tmp_path / "a.nc")
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["fields/p"] = np.arange(3.0)
-    read = parsers.hdf5("fields/p", "a.h5")
-    np.testing.assert_array_equal(read.read(read.source(tmp_path, b"")), np.arange(3.0))
-
-
 @pytest.mark.parametrize(
     ("parser", "message"),
     [

@@ -143,3 +143,42 @@ def test_long_steps_that_leave_the_domain_together_are_shortened():
             found = hessian(ad.external(lambda v: np.log(v) * v.sum()), v)
         wanted = 1 / v[:, None] + 1 / v - np.diag(v.sum() / v**2)
         assert relative(found, wanted) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["elementwise", "sparsity"])
+def test_small_elements_of_a_pattern_are_looked_at_together(kind):
+    n = 400
+    v = np.random.default_rng(0).normal(size=n)
+    v[::7] *= 10.0 ** np.random.default_rng(1).uniform(-8, -1, v[::7].size)
+    neighbours = {"elementwise": 0, "sparsity": 1}[kind]
+
+    def function(m, v):
+        return m.sin(v) + v**3 + neighbours * v * m.roll(v, 1) ** 2
+
+    pattern = np.eye(n) + np.roll(np.eye(n), -1, 1) if neighbours else None
+    options = {"sparsity": pattern} if neighbours else {"elementwise": True}
+    f = ad.external(lambda v: function(np, v), **options)
+    x, w = float64(v), float64(np.cos(np.arange(n)))
+    slope = ad.func.grad(lambda z: f(z).sum())
+    before = f.evaluator.count
+    product = ad.func.jvp(slope, (x,), (w,))[1].numpy()
+    assert f.evaluator.count - before < 400  # and not several for each element that is small
+    exact = ad.func.grad(lambda z: function(ad, z).sum())
+    wanted = ad.func.jvp(exact, (x,), (w,))[1].numpy()
+    assert np.abs(product - wanted).max() < 1e-5 * np.abs(wanted).max()
+
+
+def test_outputs_of_a_pattern_keep_steps_of_their_own():
+    n = 6
+    pattern = np.eye(n) + np.roll(np.eye(n), -1, 1)
+
+    def function(m, v):  # the one follows its element closely, the other does not
+        return m.log(v) + m.exp(m.roll(v, 1))
+
+    for seed in range(6):
+        v = 10.0 ** np.random.default_rng(seed).uniform(-6, 0, n)
+        f = ad.external(lambda v: function(np, v), sparsity=pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of first derivatives beside tiny elements
+            found = hessian(f, v)
+        assert relative(found, np.diag(np.exp(v) - 1 / v**2)) < 1e-5

@@ -5,6 +5,7 @@ Read first: test_external_methods.py, how exact the derivatives are.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes.util
 import pickle
@@ -267,10 +268,14 @@ def test_every_way_looks_at_the_function_first(case: Any, options: Any) -> None:
     assert np.abs(along.numpy() - expected).max() < limit * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("case", "limit"), [(QUICK, 1e-2), (DIGITS, 0.1), (PLAIN, 1e-6)])
+@pytest.mark.parametrize(("case", "limit"), [(QUICK, 1e-2), (DIGITS, 0.01), (PLAIN, 1e-6)])
 def test_second_derivatives_know_how_quickly_a_function_varies(case: Any, limit: float) -> None:
     x = ad.tensor([0.3, 0.7, 1.9]).double()
-    found = ad.func.hessian(lambda x: ad.external(case[0])(x).sum())(x).numpy()
+    told = contextlib.nullcontext()
+    if case is DIGITS:  # six digits do not give the five of a second derivative
+        told = pytest.warns(UserWarning, match="by more than 1e-05 of its largest")
+    with told:
+        found = ad.func.hessian(lambda x: ad.external(case[0])(x).sum())(x).numpy()
     scale = 1e6 if case is QUICK else 1.0
     expected = -(scale**2) * np.sin(scale * x.numpy())
     assert np.abs(np.diag(found) - expected).max() < limit * np.abs(expected).max()
