@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import adjoint as ad
 from adjoint import _core
 from adjoint._for_loops import _takeover
+from adjoint.compiler import CompileWarning
 
 Function = Callable[..., Any]
 
@@ -284,10 +286,13 @@ def check(seed: int) -> None:
     wants = [rng.random() < 0.8 for _ in range(5)]
     expected = outcome(function, seed % 1000, wants, way)
     fast = ad.compile(function)
-    for _ in range(3):
-        assert same(outcome(fast, seed % 1000, wants, way), expected), source
-    other = outcome(function, seed % 1000 + 1, wants, way)
-    assert same(outcome(fast, seed % 1000 + 1, wants, way), other), source
+    with warnings.catch_warnings():
+        if len(expected[0]) == 1:  # an error, of its backward pass maybe
+            warnings.simplefilter("ignore", CompileWarning)
+        for _ in range(3):
+            assert same(outcome(fast, seed % 1000, wants, way), expected), source
+        other = outcome(function, seed % 1000 + 1, wants, way)
+        assert same(outcome(fast, seed % 1000 + 1, wants, way), other), source
 
 
 @settings(max_examples=25, deadline=None)
