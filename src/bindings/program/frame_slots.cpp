@@ -6,9 +6,8 @@
 namespace adjoint {
 namespace {
 
-#if ADJOINT_KNOWS_FRAMES
-// From 3.14 on the lowest bits of a slot are flags; one without any owns its object.
-constexpr uintptr_t kSlotFlags = PY_VERSION_HEX < 0x030E0000 ? 0 : 3;
+// From 3.14 on slots are tagged, and may borrow what they hold: that has not been tried.
+#if ADJOINT_KNOWS_FRAMES && PY_VERSION_HEX < 0x030E0000
 
 PyFrameObject* frame_of(PyObject* o, const char* who) {
   if (!PyFrame_Check(o)) type_error(text(who, "(): a frame is expected"));
@@ -30,7 +29,7 @@ PyObject* frame_variables(PyObject*, PyObject* const* args, Py_ssize_t n) {
     int count = variables_of(frame);
     Object found = checked(PyList_New(count));
     for (int k = 0; k < count; ++k) {
-      auto* there = reinterpret_cast<PyObject*>(frames::slots(frame)[k] & ~kSlotFlags);
+      auto* there = reinterpret_cast<PyObject*>(frames::slots(frame)[k]);
       PyList_SET_ITEM(found.get(), k, Py_NewRef(there ? there : args[1]));
     }
     return found.release();
@@ -39,7 +38,7 @@ PyObject* frame_variables(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 void put(uintptr_t& slot, PyObject* value) {
   uintptr_t before = std::exchange(slot, reinterpret_cast<uintptr_t>(Py_NewRef(value)));
-  if (before && !(before & kSlotFlags)) Py_DECREF(reinterpret_cast<PyObject*>(before));
+  if (before) Py_DECREF(reinterpret_cast<PyObject*>(before));
 }
 
 // _set_frame_variable(frame, place, value)
@@ -67,7 +66,7 @@ PyObject* swap_on_stack(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (depth < 1) type_error("_swap_on_stack(): depth counts from 1");
     uintptr_t& slot = frames::slots(frame)[variables_of(frame) + depth - 1];
     auto* there = reinterpret_cast<PyObject*>(slot);
-    if (!slot || (slot & kSlotFlags) || Py_REFCNT(there) != 1) Py_RETURN_FALSE;
+    if (!slot || Py_REFCNT(there) != 1) Py_RETURN_FALSE;
     int known = PySequence_Contains(args[2], reinterpret_cast<PyObject*>(Py_TYPE(there)));
     if (known < 0) throw PythonError{};
     if (!known) Py_RETURN_FALSE;
