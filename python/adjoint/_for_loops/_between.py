@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from adjoint.compiler._walk import Walk
 from . import _frames
 from ._bytecode import ForLoop
 
-__all__ = ["Between", "Form", "Unlike", "facts"]
+__all__ = ["Between", "Form", "Unlike", "changeable", "facts"]
 
 
 class Unlike(Exception):
@@ -25,6 +25,7 @@ class Form(NamedTuple):
     """What a variable held: a structure, and where in it are tensors that each step makes anew."""
 
     spec: _tree.Spec
+    kinds: list[Any]  # of its nodes, with the order of keys
     leaves: list[Any]
     places: list[int]  # of those tensors
 
@@ -32,15 +33,19 @@ class Form(NamedTuple):
     def of(value: Any) -> Form:
         leaves, spec = _tree.flatten(value)
         places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        return Form(spec, leaves, places)
+        return Form(spec, [kind for kind, _ in _nodes(value)], leaves, places)
 
     def since(self, before: Form) -> Form:
         """The same, without tensors that are what they were before."""
         places = [k for k in self.places if self.leaves[k] is not before.leaves[k]]
-        return Form(self.spec, self.leaves, places)
+        return self._replace(places=places)
 
     def tensors(self) -> list[Tensor]:
         return [self.leaves[k] for k in self.places]
+
+    def is_like(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether these could have the places of its tensors."""
+        return all(map(_alike, self.tensors(), tensors))
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
         leaves = list(self.leaves)
@@ -53,7 +58,7 @@ class Form(NamedTuple):
         leaves, spec = _tree.flatten(value)
         if known:
             return [leaves[k] for k in self.places]
-        if spec != self.spec:
+        if spec != self.spec or [kind for kind, _ in _nodes(value)] != self.kinds:
             raise Unlike("a structure changes")
         places = {*self.places}
         for k, (a, b) in enumerate(zip(self.leaves, leaves, strict=True)):
@@ -62,10 +67,31 @@ class Form(NamedTuple):
         return [leaves[k] for k in self.places]
 
 
+def _nodes(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The nodes of a structure: what they are, and they themselves where they can be changed."""
+    if not _tree.is_structure(value):
+        return
+    parts, entries = _tree.children(value)
+    if not {*(_core._dict_of(value) or ())} <= {*entries}:
+        raise Unlike("an object has attributes that are not among its parts")
+    keys = [*value] if isinstance(value, dict) else None
+    yield (type(value), keys), (None if isinstance(value, tuple) else value)
+    for part in parts:
+        yield from _nodes(part)
+
+
+def changeable(value: Any) -> list[Any]:
+    """What a structure consists of that can be changed."""
+    return [one for _, one in _nodes(value) if one is not None]
+
+
 def _alike(a: Tensor, b: Any) -> bool:
-    if not type(b) is type(a) is Tensor or _core._dict_of(a) or _core._dict_of(b):
-        return False
-    return facts(a) == facts(b)
+    return type(b) is type(a) is Tensor and not _marks(a) and not _marks(b) and facts(a) == facts(b)
+
+
+def _marks(t: Tensor) -> bool:
+    """Whether it has attributes, or hooks."""
+    return bool(_core._dict_of(t) or _core._unrecorded(lambda: t._backward_hooks))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -75,14 +101,24 @@ def _same(a: Any, b: Any) -> bool:
 def facts(t: Tensor) -> tuple[Any, ...]:
     """All that a step can ask of a tensor, but its values."""
     found: tuple[Any, ...] = _core._unrecorded(
-        lambda: (t.shape, t.dtype, t.requires_grad, t.is_leaf, t.stride(), t.layout)
+        lambda: (
+            *(t.shape, t.dtype, t.requires_grad, t.is_leaf, t.stride(), t.layout),
+            *(t.is_conj(), t.is_neg()),
+        )
     )
     return found
 
 
-def _version_of(t: Tensor) -> int:
-    found: int = _core._unrecorded(lambda: t._version)
-    return found
+def _state_of(t: Tensor) -> tuple[Any, ...]:
+    """All that can be done to a tensor, as numbers that change with it."""
+
+    def seen() -> tuple[Any, ...]:
+        g = t.grad if t.is_leaf else None
+        gradient = (id(g), g._version) if isinstance(g, Tensor) else (0, 0)
+        return (t._version, *gradient, len(t._backward_hooks or ()), t.retains_grad)
+
+    found: tuple[Any, ...] = _core._unrecorded(seen)
+    return (*found, len(_core._dict_of(t) or ()))
 
 
 class Between:
@@ -91,7 +127,7 @@ class Between:
     Attributes
     ----------
     values, shared
-        The variables, and those that functions inside share.
+        The variables that the body reads, and those that functions inside share.
     appended
         How long the lists are that are only appended to.
     forms
@@ -100,10 +136,15 @@ class Between:
         How many instructions have been recorded.
     """
 
-    def __init__(self, frame: FrameType, loop: ForLoop, walk: Walk | None) -> None:
-        """With the walk of the recording, begin to watch what the body reaches."""
+    def __init__(
+        self, frame: FrameType, loop: ForLoop, walk: Walk | None, item: Sequence[Any] = ()
+    ) -> None:
+        """With the walk of the recording, begin to watch what the body reaches, and an item."""
         self.loop, self.size = loop, _core._recorded_size()
-        self.values, self.shared = _frames.variables(frame), _frames.shared(frame)
+        # Others are let go of by the step, and may be finalized there.
+        names = loop.read | loop.live
+        self.values = {k: held for k, held in _frames.variables(frame).items() if k in names}
+        self.shared = _frames.shared(frame)
         self.appended = {
             name: len(self.values[name])
             for name in loop.appended
@@ -115,7 +156,8 @@ class Between:
             if self.values[name] is not ABSENT
         }
         self._seen = None if walk is None else self._reached_from(frame, walk)
-        self._versions = [(t, _version_of(t)) for t in self._tensors()]
+        given = [one for one in item if isinstance(one, Tensor)]
+        self._states = [(t, _state_of(t)) for t in (*self._tensors(), *given)]
 
     def _reached_from(self, frame: FrameType, walk: Walk) -> Walk:
         """A walk over what the body may reach by variables: it must leave all that as it is."""
@@ -137,8 +179,20 @@ class Between:
     def is_kept(self) -> bool:
         """Whether nothing has been changed since of what the body reaches."""
         assert self._seen is not None
-        same = all(_version_of(t) == version for t, version in self._versions)
+        same = all(_state_of(t) == state for t, state in self._states)
         return same and not self._seen.has_effects()
+
+    def knew(self, thing: Any) -> bool:
+        """Whether the body could reach an object before the step."""
+        assert self._seen is not None
+        return self._seen.knows(thing) or any(
+            one is thing for value in self.values.values() for one in changeable(value)
+        )
+
+    def other_tensors(self) -> list[Tensor]:
+        """The tensors that a step reaches, but for those it carries."""
+        carried = {id(t) for form in self.forms.values() for t in form.tensors()}
+        return [t for t, _ in self._states if id(t) not in carried]
 
     def check(self, now: Between) -> None:
         """Raise Unlike if the step in between has done more than give variables other values."""
@@ -152,6 +206,15 @@ class Between:
             raise Unlike("a variable changes that functions share")
         for name, form in self.forms.items():
             form.tensors_of(now.values[name])
+        made = [now.values[name] for name in self.forms]
+        for name, size in self.appended.items():
+            made += now.values[name][size:]
+        if any(self.knew(one) for value in made for one in changeable(value)):
+            raise Unlike("it hands an object on that can be changed")
+        if len({id(one) for value in made for one in changeable(value)}) < sum(
+            len(changeable(value)) for value in made
+        ):
+            raise Unlike("it hands one object on several times")
 
     def forget(self) -> None:
         """Let go of the variables: what the body reaches is watched still."""

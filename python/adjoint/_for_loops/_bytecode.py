@@ -30,7 +30,7 @@ _REFUSED = frozenset(
 _DEEP = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2, "LIST_EXTEND": 1, "SWAP": 0, "COPY": 0}
 _DEEP |= {"SET_UPDATE": 1, "DICT_UPDATE": 1, "DICT_MERGE": 1}
 # Functions that read the variables of the frame that calls them.
-_FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec"))
+_FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200  # and coroutines
 
 
@@ -278,7 +278,7 @@ def _after(graph: Code, head: Op) -> int:
 
 def _is_inside(op: Op, depths: dict[int, int], depth: int) -> bool:
     """Whether it does nothing to what lies below the iterator, or to what frames share."""
-    if op.name in _REFUSED or op.start not in depths:
+    if op.name in _REFUSED or op.name.startswith("LOAD_SUPER") or op.start not in depths:
         return False
     if op.name in ("LOAD_GLOBAL", "LOAD_NAME") and op.value in _FRAME_READERS:
         return False
@@ -335,15 +335,21 @@ def _live(graph: Code, body: dict[int, Op], start: int, depth: int) -> set[str]:
     return set(before.get(start, ()))
 
 
+def _calls_a_method(op: Op) -> bool:
+    """Whether what it looks up is called, and nothing else."""
+    return op.name == "LOAD_METHOD" or (
+        op.name == "LOAD_ATTR" and sys.version_info >= (3, 12) and bool((op.argument or 0) & 1)
+    )
+
+
 def _is_only_appended(graph: Code, body: dict[int, Op], name: str) -> bool:
     for op in body.values():
         names = [one for one, _ in op.accesses()]
         if name in names:
             then = graph.ops.get(op.end)
-            asks = then is not None and then.name in ("LOAD_ATTR", "LOAD_METHOD")
-            if not (names[-1] == name and names.count(name) == 1 and asks):
+            if then is None or then.value != "append" or not _calls_a_method(then):
                 return False
-            if then is None or then.value != "append":
+            if names[-1] != name or names.count(name) != 1:
                 return False
     return True
 

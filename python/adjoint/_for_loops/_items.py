@@ -51,6 +51,9 @@ class Numbers:
     def columns(self) -> Iterator[Numbers | Tensors]:
         yield self
 
+    def next_items(self) -> Sequence[Any]:
+        return ()
+
     def with_rows(self, rows: Iterator[Tensor]) -> int:
         return self.numbers[0]
 
@@ -80,6 +83,10 @@ class Tensors:
 
     def columns(self) -> Iterator[Numbers | Tensors]:
         yield self
+
+    def next_items(self) -> Sequence[Any]:
+        """What the next step gets."""
+        return self.things[:1]
 
     def with_rows(self, rows: Iterator[Tensor]) -> Any:
         return next(rows) if self.becomes_rows else self.things[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -14,8 +15,9 @@ from adjoint.compiler._walk import Walk
 from adjoint.loops._scan_call import run_as_instruction
 
 from . import _frames
-from ._between import Between, Form
+from ._between import Between, Form, Unlike
 from ._items import Items
+from ._memory import have_memory_apart
 from ._rows import Proxy, Rows
 from ._step_code import OneStep
 
@@ -59,7 +61,15 @@ class Rest:
         self._lists = {k: now.values[k] for k in sorted(now.appended)}
         new = {k: held[before.appended[k] :] for k, held in self._lists.items()}
         self._outputs = [Form.of(some) for some in new.values()]
+        if any(
+            not _core._unrecorded(t.is_contiguous) for one in self._outputs for t in one.tensors()
+        ):
+            raise Unlike("it appends tensors that are not contiguous")
         self._carried = {k: form.since(before.forms[k]) for k, form in sorted(now.forms.items())}
+        carried = [id(t) for form in self._carried.values() for t in form.tensors()]
+        others = {id(t) for t in before.other_tensors()}
+        if len({*carried}) < len(carried) or others & {*carried}:
+            raise Unlike("two of its tensors are one")
         self._rows = [Rows(frame, loop, left[k : self.count : fold]) for k in range(fold)]
         self._proxies = {name: Proxy(name) for name in self._rows[0].names()}
         self._read = {
@@ -104,6 +114,12 @@ class Rest:
         self._forget()
         return True
 
+    def _are_alike(self, carry: Sequence[Tensor]) -> bool:
+        given = iter(carry)
+        return all(
+            form.is_like([*islice(given, len(form.places))]) for form in self._carried.values()
+        )
+
     def _values(self, tensors: Sequence[Tensor]) -> dict[str, Any]:
         found, at = {}, 0
         for name, form in self._carried.items():
@@ -122,11 +138,17 @@ class Rest:
                 "changed since then; fix: differentiate twice in another call of the compiled "
                 "function, or write an ad.scan"
             )
-        outputs, given = [], iter(row)
+        outputs, given, start = [], iter(row), carry
+        if not self._known and not self._are_alike(carry):
+            raise Unlike("a tensor cannot stand for what is carried")
         for rows in self._rows:
             item = rows.take([next(given) for _ in range(rows.count)])
             carry, new = self._one_step(carry, rows, item)
             outputs += new
+        if not self._known:
+            others = [*row, *self._before.other_tensors()]
+            if not have_memory_apart(start, others, carry, outputs):
+                raise Unlike("it appends tensors that share memory")
         return carry, outputs
 
     def _one_step(
@@ -137,6 +159,8 @@ class Rest:
             proxy.rows = rows
         given = [*self._values(carry).values(), *self._read.values(), *lists]
         last = self._step(given, item)
+        if rows.has_failed:
+            raise Unlike("it takes rows that it had not before")
         rows.let_go()
         return self._flat(self._carried.values(), last), self._flat(self._outputs, lists)
 

@@ -53,6 +53,7 @@ class Rows:
         self._items = items
         self._now: Sequence[Tensor] = ()
         self._apart: list[Tensor] = []
+        self.has_failed = False
         for name, column in _read(items, loop.target, loop):
             self._of_tensors(loop, name, column).becomes_rows = True
         self._columns = [
@@ -127,6 +128,7 @@ class Rows:
         for k, (tensor, item, by, shift) in enumerate(self._sites, len(self._columns)):
             if (tensor, by, self._numbers[item][0] + shift) == (name, axis, parts[axis]):
                 return self._now[k]
+        self.has_failed = True  # somebody may catch the error
         raise IndexError(f"a step took the row {key} of `{name}`, which it had not before")
 
     def forget(self) -> None:

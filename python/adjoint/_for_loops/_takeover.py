@@ -73,7 +73,12 @@ class Takeover:
             if not self._goes_on():
                 self._let_go()
             elif self._before is None:
-                self._before = Between(frame, self._loop, self._walk)
+                left = left_of(self._iterator)
+                if left is not None and len(left) >= FEWEST:
+                    item = [one for column in left.columns() for one in column.next_items()]
+                    self._before = Between(frame, self._loop, self._walk, item)
+                else:
+                    self._let_go()
             else:
                 self._take_over(frame, self._before)
         except Unlike as unlike:

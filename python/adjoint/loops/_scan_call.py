@@ -143,7 +143,19 @@ def _gives_its_own(step: Step) -> bool:
     """
     following, outputs = step.form[:2]
     inside = all(~k < step.carries for k in (*following, *outputs))
-    return inside and all(len({*some}) == len(some) for some in (following, outputs))
+    apart = all(len({*some}) == len(some) for some in (following, outputs))
+    return inside and apart and _ends_in_new(following)
+
+
+def _ends_in_new(following: list[int]) -> bool:
+    """Whether each carry is made by a step, or was some steps ago: not the same ones in turns."""
+    for k in range(len(following)):
+        at, steps = following[k], 0
+        while at < 0 and steps <= len(following):
+            at, steps = following[~at], steps + 1
+        if at < 0:
+            return False
+    return True
 
 
 class _Call:

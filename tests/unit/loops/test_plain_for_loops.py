@@ -445,7 +445,154 @@ def a_global_that_is_written(a: Any, w: Any, xs: Any) -> Any:
     return a * cell
 
 
+def gradients_that_add_up(a: Any, w: Any, xs: Any) -> Any:
+    k = ad.ones(3, requires_grad=True)
+    for _ in range(N):
+        a = ad.tanh(k * a.detach() + 0.1)
+        a.sum().backward()
+    return w @ k.grad
+
+
+def hooks(a: Any, w: Any, xs: Any) -> Any:
+    k = w * 1
+    for _ in range(N):
+        a = ad.tanh(k @ a + 0.1)
+        k.register_hook(lambda g: g * 1.001)
+    return a * 1
+
+
+def rows_across(a: Any, w: Any, xs: Any) -> Any:
+    m, rows = w, []
+    for _ in range(N):
+        m = ad.tanh(m)
+        rows.append(m.T)
+    return rows[100] * sum(row.stride()[0] for row in rows)
+
+
+def rows_with_one_memory(a: Any, w: Any, xs: Any) -> Any:
+    rows, same, x = [], [], a.detach()
+    for _ in range(N):
+        x = ad.tanh(w.detach() @ x)
+        rows.append(x)
+        same.append(x.view(-1))
+    same[100].zero_()
+    return rows[100] * a + w @ a
+
+
+def one_tensor_in_two_lists(a: Any, w: Any, xs: Any) -> Any:
+    before, after = [], []
+    for _ in range(N):
+        following = ad.tanh(w @ a)
+        before.append(a)
+        after.append(following)
+        a = following
+    return a * sum(x is y for x, y in zip(before[1:], after, strict=False))
+
+
+def one_list_in_a_list(a: Any, w: Any, xs: Any) -> Any:
+    marks, rows = [1], []
+    for _ in range(N):
+        a = ad.tanh(w @ a)
+        rows.append(marks)
+    marks.append(2)
+    return a * sum(map(len, rows))
+
+
+def a_dict_that_is_handed_on(a: Any, w: Any, xs: Any) -> Any:
+    s = {"x": a, "facts": {"n": 1}}
+    facts = s["facts"]
+    for _ in range(N):
+        s = {"x": ad.tanh(w @ s["x"]), "facts": s["facts"]}
+    s["facts"]["n"] = 7
+    return s["x"] * facts["n"]
+
+
+def keys_in_another_order(a: Any, w: Any, xs: Any) -> Any:
+    s = {"x": a, "y": 2 * a}
+    for _ in range(N):
+        first, second = s
+        s = {second: ad.tanh(w @ s[second]) + 0.1, first: ad.tanh(w @ s[first]) + 0.2}
+        first = second = None
+    x, y = s.values()
+    return x - 0.5 * y
+
+
+def an_attribute_that_is_no_field(a: Any, w: Any, xs: Any) -> Any:
+    p: Any = State(a, a)
+    p.n = 0
+    for _ in range(N):
+        q: Any = State(ad.tanh(w @ p.x), p.v)
+        q.n = p.n + 1
+        p = q
+        del q
+    return p.x * p.n
+
+
+def tensors_in_turns(a: Any, w: Any, xs: Any) -> Any:
+    p, q = a * 1, a * 2
+    first = p
+    for _ in range(N + 1):
+        a = ad.tanh(w @ a) + (p if p is first else 0.5 * p)
+        p, q = q, p
+    return a
+
+
+class Below(Simulation):
+    def run(self, x: Any) -> Any:
+        for _ in range(N):
+            try:
+                x, _v = super().step(x, x)
+            except RuntimeError:
+                x = 0.5 * x
+        return x
+
+
+def the_class_above(a: Any, w: Any, xs: Any) -> Any:
+    return Below(w).run(a)
+
+
+def items_with_attributes(a: Any, w: Any, xs: Any) -> Any:
+    items: list[Any] = [row * 1 for row in xs]
+    for x in items:
+        a = ad.tanh(w @ a) + x
+        x.seen = True
+    return a * sum(hasattr(x, "seen") for x in items)
+
+
+def conjugates(a: Any, w: Any, xs: Any) -> Any:
+    z = ad.complex(a, 0.5 * a)
+    for _ in range(N):
+        z = (0.5 * z + (0.1 if z.is_conj() else 0.2)).conj()
+    return ad.view_as_real(z * 1)
+
+
+def what_is_finalized(a: Any, w: Any, xs: Any) -> Any:
+    count = [0]
+
+    class Thing:
+        def __del__(self) -> None:
+            count[0] += 1
+
+    for _ in range(N):
+        thing = Thing()
+        a = ad.tanh(w @ a)
+    del thing
+    return a * count[0]
+
+
+def the_list_of_a_method(a: Any, w: Any, xs: Any) -> Any:
+    rows: list[Any] = []
+    for _ in range(N):
+        rows.append(a)
+        a = ad.tanh(w @ a) * (0.9 if len(rows.append.__self__) < 120 else 0.5)
+    return a
+
+
 LEFT = [
+    *(gradients_that_add_up, hooks, rows_across, rows_with_one_memory, one_tensor_in_two_lists),
+    *(one_list_in_a_list, a_dict_that_is_handed_on, keys_in_another_order, tensors_in_turns),
+    *(an_attribute_that_is_no_field, the_class_above, items_with_attributes, conjugates),
+    *(what_is_finalized, the_list_of_a_method),
     *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more, in_place),
     *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, draws, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
