@@ -108,7 +108,7 @@ bool parse_large_int(PyObject* o, Value* out);
 // Where a tensor may stand as well, such an int or any other number.
 bool parse_operand_number(PyObject* o, Value* out);
 bool parse_int(PyObject* o, int64_t* out);
-bool parse_ints(PyObject* o, Dims* out);
+bool parse_ints(PyObject* o, Dims* out, Py_ssize_t most = 4096);
 
 // --- functions of the op registry ----------------------------------------------------------------
 // Fits positional and keyword arguments to the schema of one of several overloads and runs it.

@@ -105,7 +105,8 @@ Run::~Run() {
 void Run::forget(Node* n) {
   if (n->run == this) {
     n->run = nullptr;
-    for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
+    for (uint32_t k = 0; k < static_cast<uint32_t>(n->output_count); ++k)
+      n->pending_of(k) = Tensor();
   }
   Py_DECREF(n);
 }
@@ -185,7 +186,8 @@ inline void Run::take(Node* node, Tensor* grads) {
   if (node->run == this) {
     node->run = nullptr;
     grads[0] = std::move(node->pending);
-    for (uint32_t k = 1; k < node->output_count; ++k) grads[k] = std::move(node->pending_of(k));
+    for (uint32_t k = 1; k < static_cast<uint32_t>(node->output_count); ++k)
+      grads[k] = std::move(node->pending_of(k));
   } else if (auto found = elsewhere_.find(node); found != elsewhere_.end()) {
     std::move(found->second.begin(), found->second.end(), grads);
     elsewhere_.erase(found);

@@ -114,7 +114,7 @@ void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges
   n->name = name;
   n->backward = backward;
   n->sequence = ++last_sequence;
-  n->edge_count = static_cast<uint16_t>(edges);
+  n->edge_count = edges;
   n->output_count = 1;
   SourceLine::capture(&n->line);
   n->edges = edges <= kInlineEdges ? n->inline_edges : new Edge[edges];
@@ -123,7 +123,7 @@ void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges
 
 void make_room_for_saved(Node* n, int saved) {
   n->saved = saved <= kInlineSaved ? n->inline_saved : new Saved[saved];
-  n->saved_count = static_cast<uint16_t>(saved);
+  n->saved_count = saved;
 }
 
 NodeExtra& extra_of(Node* n) {

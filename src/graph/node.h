@@ -88,7 +88,7 @@ struct Node {
   const Op* op;         // null for nodes that no op made
   const char* name;     // "MulBackward0"
   BackwardFn backward;  // null for AccumulateGrad
-  uint16_t edge_count, saved_count, output_count;
+  int edge_count, saved_count, output_count;
   bool released;           // saved values were freed by a backward pass
   bool owns_variable;      // see Note [Leaves and their accumulators]
   Edge* edges;             // their nodes are owned
@@ -108,7 +108,7 @@ struct Node {
   const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : extra->more_meta[slot - 1]; }
   Tensor& pending_of(uint32_t slot) { return slot == 0 ? pending : extra->more_pending[slot - 1]; }
   void set_output_count(int n) {
-    output_count = static_cast<uint16_t>(n);
+    output_count = n;
     if (n < 2) return;
     if (!extra) extra = new NodeExtra;
     extra->more_meta.resize(n - 1, Meta{});

@@ -40,8 +40,8 @@ struct Memory {
 // Argument `argument` of an op, or item `item` of the list that it is.
 struct Read {
   int reg;
-  int16_t argument = 0;
-  int16_t item = -1;
+  int argument = 0;
+  int item = -1;
 };
 
 struct Pieces;  // program/capture/copying_ops.h

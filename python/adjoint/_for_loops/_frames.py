@@ -12,7 +12,7 @@ from adjoint.compiler._guards import ABSENT
 
 from ._bytecode import loops_around
 
-__all__ = ["name_at", "set_variable", "shared", "swap", "understood", "value_of", "variables"]
+__all__ = ["change", "name_at", "shared", "swap", "understood", "value_of", "variables"]
 
 
 def _names(frame: FrameType) -> tuple[str, ...]:
@@ -55,9 +55,13 @@ def content(cell: CellType) -> Any:
         return ABSENT
 
 
-def set_variable(frame: FrameType, name: str, value: Any) -> None:
-    """Give a variable another value, as if the code had."""
-    _core._set_frame_variable(frame, frame.f_code.co_varnames.index(name), value)
+def change(frame: FrameType, values: dict[str, Any], lists: list[tuple[list[Any], Any]]) -> None:
+    """Give variables other values, and lists more of them, all at once, as if the code had.
+
+    No signal is handled in between.
+    """
+    places = {frame.f_code.co_varnames.index(name): value for name, value in values.items()}
+    _core._change_frame(frame, places, lists)
 
 
 def swap(frame: FrameType, depth: int, kinds: tuple[type, ...], make: Callable[[Any], Any]) -> None:
@@ -92,7 +96,7 @@ def _swap_here(frame: FrameType) -> Any:
         return iter((7,))
 
     swap(frame, loop.depth, (type(iter(range(0))),), made)
-    set_variable(frame, "second", 5)
+    change(frame, {"second": 5}, [])
     return seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from itertools import islice
 from types import FrameType
@@ -61,10 +62,8 @@ class Rest:
         self._lists = {k: now.values[k] for k in sorted(now.appended)}
         new = {k: held[before.appended[k] :] for k, held in self._lists.items()}
         self._outputs = [Form.of(some) for some in new.values()]
-        if any(
-            not _core._unrecorded(t.is_contiguous) for one in self._outputs for t in one.tensors()
-        ):
-            raise Unlike("it appends tensors that are not contiguous")
+        if not all(_is_plain(t) for one in self._outputs for t in one.tensors()):
+            raise Unlike("it appends tensors that are not contiguous, or conjugates")
         self._carried = {k: form.since(before.forms[k]) for k, form in sorted(now.forms.items())}
         carried = [id(t) for form in self._carried.values() for t in form.tensors()]
         others = {id(t) for t in before.other_tensors()}
@@ -91,9 +90,13 @@ class Rest:
         fold = _ENOUGH // max(1, now.size - before.size)
         return int(max(1, min(fold, _MOST, (len(left) - 1) // 8)))
 
-    def run(self, frame: FrameType, walk: Walk) -> bool:
-        """Run them, and give the frame what they leave; whether it could be done."""
+    def run(self, frame: FrameType, walk: Walk, iterators: list[Any], after: Any) -> bool:
+        """Run them, and give the frame what they leave; whether it could be done.
+
+        What the loop goes over after that becomes the last of its iterators.
+        """
         walk.takes_for(self._step.code, frame.f_code)
+        self._walk = weakref.ref(walk)
         init = [t for form in self._carried.values() for t in form.tensors()]
         stacked = [t for rows in self._rows for t in rows.stacked()]
         apart = [t for rows in self._rows for t in rows.apart()]
@@ -108,10 +111,9 @@ class Rest:
         self._mark([*carry, *(t for column in columns for t in column)])
         for k, column in both.items():  # one tensor in the loop, which gets one gradient
             carry[k] = columns[column][-1]
-        for name, value in self._values(carry).items():
-            _frames.set_variable(frame, name, value)
-        self._append(columns)
+        values, lists = self._values(carry), [*self._appended(columns), (iterators, [after])]
         self._forget()
+        _frames.change(frame, values, lists)
         return True
 
     def _are_alike(self, carry: Sequence[Tensor]) -> bool:
@@ -131,6 +133,10 @@ class Rest:
     def _one_round(
         self, carry: list[Tensor], row: list[Tensor]
     ) -> tuple[list[Tensor], list[Tensor]]:
+        walk = self._walk() if self._known else None
+        if walk is not None and not walk.is_over:  # in the call that is recorded
+            _core._ask_state_of_loop()
+            raise RuntimeError(f"the loop at {self._place} is differentiated twice")
         if self._known and not self._before.is_kept():
             raise RuntimeError(
                 f"the loop at {self._place} was recorded by compile(), and a second derivative of "
@@ -178,15 +184,17 @@ class Rest:
                 if node is not None:
                     node._state_of_loop = self._place  # type: ignore[attr-defined]
 
-    def _append(self, columns: list[list[Tensor]]) -> None:
-        """What the steps would have appended."""
+    def _appended(self, columns: list[list[Tensor]]) -> list[tuple[list[Any], Any]]:
+        """Lists, and what the steps would have appended to them."""
+        found: list[tuple[list[Any], Any]] = [(held, []) for held in self._lists.values()]
         each = len(columns) // self._fold
         for k in range(self.count):
             at = k % self._fold * each
             row = [column[k // self._fold] for column in columns[at : at + each]]
-            for held, form in zip(self._lists.values(), self._outputs, strict=True):
-                held.extend(form.with_tensors(row[: len(form.places)]))
+            for (_, new), form in zip(found, self._outputs, strict=True):
+                new.extend(form.with_tensors(row[: len(form.places)]))
                 del row[: len(form.places)]
+        return found
 
     def _forget(self) -> None:
         """Hold nothing of the program any more but what a step reads."""
@@ -198,3 +206,7 @@ class Rest:
         for form in (*self._carried.values(), *self._outputs):
             for k in form.places:
                 form.leaves[k] = None
+
+
+def _is_plain(t: Tensor) -> bool:
+    return bool(_core._unrecorded(lambda: t.is_contiguous() and not (t.is_conj() or t.is_neg())))

@@ -22,6 +22,18 @@ __all__ = ["FEWEST", "decisions", "look"]
 
 FEWEST = 16  # steps that are left
 decisions: deque[str] = deque(maxlen=64)  # what became of loops, the latest last
+# What steps, and the scan of them, may raise. Those of signals are others as a rule, and go on.
+_ORDINARY = (
+    *(ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, NameError),
+    *(ReferenceError, RuntimeError, TypeError, ValueError),
+)
+# Names by which code asks for the graph, or for memory: there a scan makes something else.
+_ASKING = frozenset(
+    (
+        *("_base", "_cdata", "_is_view", "_version", "data_ptr", "grad_fn", "metadata"),
+        *("next_functions", "output_nr", "storage", "storage_offset", "untyped_storage"),
+    )
+)
 _RECORDERS = frozenset(("_record", "record", "record_inside"))
 
 
@@ -30,7 +42,11 @@ def look() -> None:
     walk = current_walk()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and walk is not None and _frames.understood():
+        if not _ASKING.isdisjoint(walk.names()):
+            return
         if not is_own(frame.f_code.co_filename):
+            if not _ASKING.isdisjoint(frame.f_code.co_names):
+                return
             for loop in loops_around(frame.f_code, frame.f_lasti):
                 _watch(frame, loop, walk)
         elif frame.f_code.co_name in _RECORDERS:
@@ -53,7 +69,8 @@ class Takeover:
     """An iterator in place of another one."""
 
     def __init__(self, loop: ForLoop, iterator: Any, walk: Walk) -> None:
-        self._loop, self._iterator, self._walk = loop, iterator, walk
+        self._loop, self._walk = loop, walk
+        self._iterators = [iterator]  # of which the last gives the items
         self._watches = True
         self._before: Between | None = None
         self._done, self._tries = 0, 2
@@ -65,7 +82,7 @@ class Takeover:
         if self._watches:
             self._look_between_steps(sys._getframe(1))
         self._done += 1
-        return next(self._iterator)
+        return next(self._iterators[-1])
 
     def _look_between_steps(self, frame: FrameType) -> None:
         paused = _core._walk_pause(True)
@@ -73,7 +90,7 @@ class Takeover:
             if not self._goes_on():
                 self._let_go()
             elif self._before is None:
-                left = left_of(self._iterator)
+                left = left_of(self._iterators[-1])
                 if left is not None and len(left) >= FEWEST:
                     item = [one for column in left.columns() for one in column.next_items()]
                     self._before = Between(frame, self._loop, self._walk, item)
@@ -87,7 +104,7 @@ class Takeover:
             self._before = None
             if not self._tries:
                 self._let_go()
-        except Exception as error:  # whatever went wrong here, the loop can go on
+        except _ORDINARY as error:  # whatever went wrong here, the loop can go on
             decisions.append(repr(error))
             self._let_go()
         finally:
@@ -101,14 +118,13 @@ class Takeover:
         self._watches, self._before = False, None
 
     def _take_over(self, frame: FrameType, before: Between) -> None:
-        left = left_of(self._iterator)
+        left = left_of(self._iterators[-1])
         if left is not None and len(left) >= FEWEST:
             now = Between(frame, self._loop, None)
             before.check(now)
             for fold in {Rest.fold_of(before, now, left): None, 1: None}:
                 rest = Rest(frame, before, now, left, self._done, fold)
-                if rest.run(frame, self._walk):
-                    self._iterator = iter([*left[rest.count :]])
+                if rest.run(frame, self._walk, self._iterators, iter([*left[rest.count :]])):
                     decisions.append("taken over")
                     break
         self._let_go()

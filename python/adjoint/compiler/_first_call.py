@@ -122,6 +122,8 @@ class FirstCall:
         if not self._by or any(t.is_leaf for t in outputs):
             raise Refused("a result requires grad by itself, not because of an argument", "")
         inner, plain = self._recording.history(outputs)
+        if len(outputs) > 1:  # states of loops that are scans: the ways between them are inside
+            inner = sorted({*inner, *(k for k, t in enumerate(outputs) if _is_state_of_loop(t))})
         made.inner = self.inner = [made.differentiable[k] for k in inner]
         self.plain = plain and len(outputs) <= MOST_CASES
 
@@ -395,3 +397,7 @@ def _arrivals(count: int) -> list[tuple[bool, ...]]:
     if count <= MOST_CASES:
         return [*itertools.product((True, False), repeat=count)][:-1]
     return [(True,) * count]
+
+
+def _is_state_of_loop(t: Tensor) -> bool:
+    return _core._unrecorded(lambda: getattr(t.grad_fn, "_state_of_loop", None)) is not None

@@ -224,7 +224,7 @@ class Recorded:
         form: Any = None
         if not self.single:
             in_order = self.from_outputs == [(k, k) for k in range(self.count)]
-            flat = self.spec.type is tuple and self.spec.num_children == len(self.values)
+            flat = self.spec.type is tuple and all(one.is_leaf() for one in self.spec.children())
             form = tuple if flat and in_order and self.count == len(self.values) else self._build
         return (
             self.program,

@@ -125,6 +125,7 @@ class Walk(Visits):
         self._collecting: tuple[int, int, int] | None = None  # how the collector was set
         self._later: Walk | None = None
         self._code_modules: dict[CodeType, str] = {}  # of code that has started
+        self.is_over = False  # the call that it watched
         self._is_settled = False  # what follows is the backward pass on placeholders
         self._is_quiet = False  # and nothing has run since
 
@@ -146,6 +147,7 @@ class Walk(Visits):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.is_over = True
         if not _core._walk_stop():
             self._refuse("a profile function was set, and what followed was not seen", "")
         _thread.walk = self._outer
@@ -195,6 +197,10 @@ class Walk(Visits):
         found._guarded(found._begin)
         found._is_quiet = False
         return found
+
+    def names(self) -> set[str]:
+        """The names of attributes that code which has run asks for, but for adjoint's own."""
+        return self._names
 
     def tensors(self) -> list[Tensor]:
         """The tensors that were reached."""

@@ -3,6 +3,7 @@
 #include "bindings/autograd/autograd.h"
 #include "bindings/autograd/node_saved.h"
 #include "bindings/autograd/saved_hooks.h"
+#include "bindings/program/program.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/saved.h"
 #include "engine/match_edge.h"
@@ -124,6 +125,11 @@ PyObject* dir(PyObject* o, PyObject*) {
 
 // --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py -----------------------------
 PyObject* add_hook(PyObject* node, PyObject* hook, const char* adder) {
+  Object good = Object::steal(guard([&]() -> PyObject* {
+    refuse_state_of_loop(node_of(node), "a hook");
+    Py_RETURN_NONE;
+  }));
+  if (!good) return nullptr;
   Object module = Object::steal(PyImport_ImportModule("adjoint.autograd._register_hooks"));
   if (!module) return nullptr;
   return PyObject_CallMethod(module.get(), adder, "OO", node, hook);
@@ -139,7 +145,7 @@ PyObject* input_metadata(PyObject* o, void*) {
     Node* n = node_of(o);
     Object list = checked(PyTuple_New(n->output_count));
     Object module = checked(PyImport_ImportModule("adjoint.autograd._input_metadata"));
-    for (uint32_t k = 0; k < n->output_count; ++k) {
+    for (uint32_t k = 0; k < static_cast<uint32_t>(n->output_count); ++k) {
       Expected m = expected_at({n, k});
       Object shape = checked(new_size(m.shape));
       PyTuple_SET_ITEM(list.get(), k,
@@ -217,7 +223,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
     }
     Tensors grads(n->output_count), results(n->edge_count);
     bool any = false;
-    for (uint32_t k = 0; k < n->output_count; ++k) {
+    for (uint32_t k = 0; k < static_cast<uint32_t>(n->output_count); ++k) {
       PyObject* g = PyTuple_GET_ITEM(args, k);
       if (g == Py_None) continue;
       if (!is_tensor(g)) type_error("gradients are Tensors or None, got ", Py_TYPE(g)->tp_name);

@@ -157,7 +157,8 @@ PyObject* waiting(PyObject* self, PyObject*) {
     std::vector<Node*> nodes = p.run->waiting();
     for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
       Tensors sums;
-      for (uint32_t k = 0; k < (*n)->output_count; ++k) sums.push_back(p.run->sum_at({*n, k}));
+      for (uint32_t k = 0; k < static_cast<uint32_t>((*n)->output_count); ++k)
+        sums.push_back(p.run->sum_at({*n, k}));
       Object pair = checked(Py_BuildValue("(NN)", to_python(*n), all_of(sums).release()));
       checked(PyList_Append(list.get(), pair.get()));
     }

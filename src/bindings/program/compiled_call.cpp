@@ -117,7 +117,7 @@ PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     auto way = std::make_shared<Way>();
     int64_t mode;
     if (!parse_int(args[0], &mode) || !parse_int(args[5], &way->count) ||
-        !parse_ints(args[6], &way->differentiable))
+        !parse_ints(args[6], &way->differentiable, PY_SSIZE_T_MAX))
       type_error("_remember(): a mode, a number of results and their places are expected");
     way->mode = static_cast<uint32_t>(mode);
     way->recorded = Object::borrow(args[1]);

@@ -182,7 +182,7 @@ PyObject* call_op(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 Dims dims_of(PyObject* o, const char* what) {
   Dims d;
-  if (!parse_ints(o, &d)) type_error(what, ": a list of ints is expected");
+  if (!parse_ints(o, &d, PY_SSIZE_T_MAX)) type_error(what, ": a list of ints is expected");
   return d;
 }
 std::vector<int64_t> numbers_of(PyObject* dict, const char* name, size_t each) {

@@ -36,22 +36,58 @@ PyObject* frame_variables(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-void put(uintptr_t& slot, PyObject* value) {
-  uintptr_t before = std::exchange(slot, reinterpret_cast<uintptr_t>(Py_NewRef(value)));
-  if (before) Py_DECREF(reinterpret_cast<PyObject*>(before));
+PyObject* put(uintptr_t& slot, PyObject* value) {
+  return reinterpret_cast<PyObject*>(
+      std::exchange(slot, reinterpret_cast<uintptr_t>(Py_NewRef(value))));
 }
 
-// _set_frame_variable(frame, place, value)
-PyObject* set_frame_variable(PyObject*, PyObject* const* args, Py_ssize_t n) {
+// _change_frame(frame, variables, lists): gives variables, by place, other values, and appends to lists; all of it or
+// nothing. No Python runs before it is done, so nobody sees a half of it.
+PyObject* change_frame(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    if (n != 3) type_error("_set_frame_variable(frame, place, value)");
-    PyFrameObject* frame = frame_of(args[0], "_set_frame_variable");
-    long place = PyLong_AsLong(args[1]);
-    if (place < 0 || place >= variables_of(frame)) {
-      if (!PyErr_Occurred()) type_error("_set_frame_variable(): there is no such variable");
+    if (n != 3 || !PyDict_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+      type_error("_change_frame(frame, variables, lists)");
+    PyFrameObject* frame = frame_of(args[0], "_change_frame");
+    std::vector<std::pair<int, PyObject*>> places;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(args[1], &at, &key, &value);) {
+      long place = PyLong_AsLong(key);
+      if (place < 0 || place >= variables_of(frame)) {
+        if (!PyErr_Occurred()) type_error("_change_frame(): there is no such variable");
+        throw PythonError{};
+      }
+      places.emplace_back(static_cast<int>(place), value);
+    }
+    std::vector<Object> gone;
+    gone.reserve(places.size());
+    Py_ssize_t done = 0;
+    for (; done < PyList_GET_SIZE(args[2]); ++done) {
+      PyObject* pair = PyList_GET_ITEM(args[2], done);
+      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
+          !PyList_CheckExact(PyTuple_GET_ITEM(pair, 0)) ||
+          !PyList_CheckExact(PyTuple_GET_ITEM(pair, 1)))
+        break;
+      PyObject* list = PyTuple_GET_ITEM(pair, 0);
+      Py_ssize_t size = PyList_GET_SIZE(list);
+      if (PyList_SetSlice(list, size, size, PyTuple_GET_ITEM(pair, 1)) < 0) break;
+    }
+    if (done < PyList_GET_SIZE(args[2])) {
+      PyObject *kind, *error, *traceback;
+      PyErr_Fetch(&kind, &error, &traceback);
+      while (done-- > 0) {
+        PyObject* pair = PyList_GET_ITEM(args[2], done);
+        PyObject* list = PyTuple_GET_ITEM(pair, 0);
+        Py_ssize_t size = PyList_GET_SIZE(list);
+        PyList_SetSlice(list, size - PyList_GET_SIZE(PyTuple_GET_ITEM(pair, 1)), size, nullptr);
+      }
+      PyErr_Restore(kind, error, traceback);
+      if (!PyErr_Occurred()) type_error("_change_frame(): pairs of lists are expected");
       throw PythonError{};
     }
-    put(frames::slots(frame)[place], args[2]);
+    for (auto [place, to] : places) {
+      PyObject* before = put(frames::slots(frame)[place], to);
+      if (before) gone.push_back(Object::steal(before));
+    }
     Py_RETURN_NONE;
   });
 }
@@ -72,7 +108,7 @@ PyObject* swap_on_stack(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (!known) Py_RETURN_FALSE;
     Object made = checked(PyObject_CallOneArg(args[3], there));
     if (made.get() == Py_None) Py_RETURN_FALSE;
-    put(slot, made.get());
+    Py_XDECREF(put(slot, made.get()));
     Py_RETURN_TRUE;
   });
 }
@@ -80,8 +116,9 @@ PyObject* swap_on_stack(PyObject*, PyObject* const* args, Py_ssize_t n) {
 PyMethodDef functions[] = {
     {"_frame_variables", reinterpret_cast<PyCFunction>(frame_variables), METH_FASTCALL,
      "_frame_variables(frame, absent): the variables of a frame, as they are."},
-    {"_set_frame_variable", reinterpret_cast<PyCFunction>(set_frame_variable), METH_FASTCALL,
-     "_set_frame_variable(frame, place, value): gives a frame another value of a variable."},
+    {"_change_frame", reinterpret_cast<PyCFunction>(change_frame), METH_FASTCALL,
+     "_change_frame(frame, variables, lists): gives variables, by place, other values, and appends "
+     "to lists, given as pairs of a list and what it gets."},
     {"_swap_on_stack", reinterpret_cast<PyCFunction>(swap_on_stack), METH_FASTCALL,
      "_swap_on_stack(frame, depth, types, make): puts make(it) in place of what lies on the "
      "stack."},

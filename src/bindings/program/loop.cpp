@@ -68,7 +68,7 @@ PySequenceMethods tape_sequence = {.sq_length = tape_length};
 
 std::vector<int> places(PyObject* o, int64_t least, int64_t end, const char* what) {
   Dims given;
-  if (!parse_ints(o, &given)) type_error(what, ": a list of places is expected");
+  if (!parse_ints(o, &given, PY_SSIZE_T_MAX)) type_error(what, ": a list of places is expected");
   std::vector<int> found;
   for (int64_t k : Span(given)) {
     if (k < least || k >= end) value_error(what, ": there is no place ", k);

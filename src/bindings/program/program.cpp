@@ -456,6 +456,11 @@ PyObject* set_follow_from(PyObject*, PyObject* count) {
   });
 }
 
+PyObject* ask_state(PyObject*, PyObject*) {
+  ask_state_of_loop();
+  Py_RETURN_NONE;
+}
+
 PyObject* recorded_size(PyObject*, PyObject*) {
   return PyLong_FromSize_t(captured() ? static_cast<Capture*>(t_recorder)->size() : 0);
 }
@@ -470,6 +475,8 @@ PyObject* state_was_asked(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"_ask_state_of_loop", ask_state, METH_NOARGS,
+     "Notes that something was asked for that a loop which was recorded as one does not have."},
     {"_recorded_size", recorded_size, METH_NOARGS, "How many instructions were taken down so far."},
     {"_state_of_loop_was_asked", state_was_asked, METH_NOARGS,
      "Whether the gradient of a state inside a recorded loop was asked for since the last call of "

@@ -45,6 +45,9 @@ void add_program_node();
 void refuse_inner_result(const Edge& e, const char* what);
 // Whether that has refused a state of a loop since this was last asked.
 bool state_of_loop_was_asked();
+void ask_state_of_loop();
+// Raises where a node has made such a state.
+void refuse_state_of_loop(const Node* node, const char* what);
 // Compiled functions are the plain functions that they are (verify.cpp).
 extern constinit thread_local bool t_plain_functions;
 // hash(t): by identity, which a recording is then tied to.

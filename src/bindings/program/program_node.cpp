@@ -69,7 +69,7 @@ void eager_backward(Node* n, Tensor* grads, Tensor* result) {
   }
   Object given = checked(list_of(tensors));
   Object arrived = checked(PyList_New(0));
-  for (uint32_t k = 0; k < n->output_count; ++k)
+  for (uint32_t k = 0; k < static_cast<uint32_t>(n->output_count); ++k)
     checked(PyList_Append(arrived.get(), checked(to_python(grads[k])).get()));
   Object versions = checked(to_python(Value(std::move(known))));
   Object method = checked(PyObject_GetAttrString(n->saved[kRecorded_].value.python(), "gradients"));
@@ -159,32 +159,35 @@ void add_program_node() { compiled_backward = program_backward; }
 
 namespace {
 
-// A state of a loop that became one instruction (python/adjoint/_for_loops/_rest.py): later states were computed
-// from it inside that.
 thread_local bool state_was_asked = false;
-
-void refuse_state_of_loop(const Edge& e, const char* what) {
-  if (!e.node || !e.node->dict) return;
-  PyObject* place = PyDict_GetItemString(e.node->dict, "_state_of_loop");
-  if (!place) return;
-  state_was_asked = true;
-  runtime_error(
-      what, " is asked for the gradient of a state inside the loop at ", PyUnicode_AsUTF8(place),
-      ", whose steps compile() has recorded as one instruction: what later steps make of "
-      "that state is not in the graph.\n  fix: leave the function that differentiates by it "
-      "uncompiled (disable=True), or differentiate by what goes into the loop");
-}
 
 }  // namespace
 
+// A state of a loop that became one instruction (python/adjoint/_for_loops/_rest.py): later states were computed
+// from it inside that.
+void refuse_state_of_loop(const Node* node, const char* what) {
+  if (!node || !node->dict) return;
+  PyObject* place = PyDict_GetItemString(node->dict, "_state_of_loop");
+  if (!place) return;
+  state_was_asked = true;
+  runtime_error(what, " is asked for the gradient of a state inside the loop at ",
+                PyUnicode_AsUTF8(place),
+                ", whose steps compile() has recorded as one instruction: what later steps make of "
+                "that state is not in the graph.\n  fix: leave the function that differentiates by "
+                "it uncompiled (disable=True), or differentiate by what goes into the loop");
+}
+
 bool state_of_loop_was_asked() { return std::exchange(state_was_asked, false); }
 
+void ask_state_of_loop() { state_was_asked = true; }
+
 void refuse_inner_result(const Edge& e, const char* what) {
-  refuse_state_of_loop(e, what);
+  refuse_state_of_loop(e.node, what);
   if (!e.node || e.node->backward != program_backward || e.node->released) return;
   Object inner = checked(PyObject_GetAttrString(e.node->saved[kRecorded_].value.python(), "inner"));
   Dims slots;
-  if (!parse_ints(inner.get(), &slots)) type_error("inner: a list of places is expected");
+  if (!parse_ints(inner.get(), &slots, PY_SSIZE_T_MAX))
+    type_error("inner: a list of places is expected");
   if (std::find(slots.begin(), slots.end(), static_cast<int64_t>(e.slot)) == slots.end()) return;
   runtime_error(what, " is asked for the gradient of result ", e.slot,
                 " of a compiled function, which another of its results is computed from: they are "
@@ -260,7 +263,8 @@ PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Tensors found = tensors_of(args[1], "_as_node(): results");
     Tensors given = tensors_of(args[2], "_as_node(): given");
     Dims places;
-    if (!parse_ints(args[3], &places)) type_error("_as_node(): places of outputs are expected");
+    if (!parse_ints(args[3], &places, PY_SSIZE_T_MAX))
+      type_error("_as_node(): places of outputs are expected");
     check_places(places, found.size(), "_as_node()");
     for (int64_t k : Span(places)) {
       Tensor own = on_storage(found[k]->storage, found[k].shape(), found[k].strides(),
@@ -282,7 +286,7 @@ PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Tensors reached = tensors_of(args[3], "_replay(): reached");
     int64_t count;
     Dims places;
-    if (!parse_int(args[4], &count) || !parse_ints(args[5], &places))
+    if (!parse_int(args[4], &count) || !parse_ints(args[5], &places, PY_SSIZE_T_MAX))
       type_error("_replay(): a number of outputs and their places are expected");
     if (static_cast<int>(given.size()) != p.given)
       value_error("_replay(): ", p.given, " tensors are expected, not ", given.size());

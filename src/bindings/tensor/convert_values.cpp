@@ -169,10 +169,10 @@ bool parse_int(PyObject* o, int64_t* out) {
   return *out = v.integer(), true;
 }
 
-bool parse_ints(PyObject* o, Dims* out) {
+bool parse_ints(PyObject* o, Dims* out, Py_ssize_t most) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  if (n > 4096) return false;
+  if (n > most) return false;
   out->resize(static_cast<int>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     try {

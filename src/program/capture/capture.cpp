@@ -331,13 +331,11 @@ int Capture::read(TensorObject* t) {
 const Value* Capture::take_reads(Few<Read, 3>& reads, const Op& op, const Value* args) {
   for (int k = 0; k < op.argument_count && running_; ++k) {
     const Value& v = args[k];
-    auto at = static_cast<int16_t>(k);
     if (v.is_tensor()) {
-      reads.push_back({read(v.object()), at});
+      reads.push_back({read(v.object()), k});
     } else if (v.is_tensors()) {
       for (size_t n = 0; n < v.tensors().size() && running_; ++n) {
-        if (v.tensors()[n])
-          reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
+        if (v.tensors()[n]) reads.push_back({read(v.tensors()[n].get()), k, static_cast<int>(n)});
       }
     } else if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; })) {
       refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));

@@ -20,7 +20,7 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
   i.with_more().host = Value::object(run);
   i.line = SourceLine::here();
   for (size_t n = 0; n < operands.size() && running_; ++n)
-    i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
+    i.reads.push_back({read(operands[n].get()), static_cast<int>(n)});
   Tensors results;
   {
     Uncaptured quiet;

@@ -70,6 +70,23 @@ def test_a_chain_of_many_nodes_through_grad_and_its_own_gradient() -> None:
     assert (g.item(), h.item()) == (2.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    "join", [ad.stack, ad.hstack, lambda some: ad.cat([t[None] for t in some])]
+)
+def test_more_tensors_in_one_op_than_16_bits_can_count(join: Any) -> None:
+    k = ad.tensor(2.0, requires_grad=True)
+    count = 66_000
+    joined = join([k * 1.0 for _ in range(count)])
+    assert ad.autograd.grad(joined.sum(), k)[0].item() == count
+
+
+def test_more_results_of_one_op_than_16_bits_can_count() -> None:
+    x = ad.ones(66_000, requires_grad=True)
+    x.unbind(0)[65_990].backward()
+    assert x.grad is not None
+    assert x.grad.nonzero().tolist() == [[65_990]]
+
+
 def test_ten_thousand_views_of_views() -> None:
     x = ad.arange(4.0).requires_grad_()
     y = x.clone()

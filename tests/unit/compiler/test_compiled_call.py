@@ -93,6 +93,8 @@ def test_modes_are_told_apart() -> None:
     [
         lambda x: (x + 1, x * 2),
         lambda x: [x + 1, (x * 2,)],
+        lambda x: (x + 1, [x * 2]),
+        lambda x: ((x + 1,), {"a": x * 2}),
         lambda x: {"a": x + 1, "b": 3},
         lambda x: (x + 1, x),
         lambda x: (x + 1, None, "text"),

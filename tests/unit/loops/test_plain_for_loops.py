@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import gc
+import signal
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -588,11 +589,27 @@ def the_list_of_a_method(a: Any, w: Any, xs: Any) -> Any:
     return a
 
 
+def which_result(a: Any, w: Any, xs: Any) -> Any:
+    a = a * 1
+    for _ in range(N):
+        factor = 0.5 if a.output_nr else 0.9
+        a = ad.stack([a, factor * ad.tanh(w @ a)]).unbind(0)[1]
+    return a * 1
+
+
+def hooks_of_nodes(a: Any, w: Any, xs: Any) -> Any:
+    k = w * 1
+    for _ in range(N):
+        a = ad.tanh(k @ a + 0.1)
+        k.grad_fn.register_hook(lambda gi, go: tuple(None if g is None else 1.001 * g for g in gi))
+    return a * 1
+
+
 LEFT = [
     *(gradients_that_add_up, hooks, rows_across, rows_with_one_memory, one_tensor_in_two_lists),
     *(one_list_in_a_list, a_dict_that_is_handed_on, keys_in_another_order, tensors_in_turns),
     *(an_attribute_that_is_no_field, the_class_above, items_with_attributes, conjugates),
-    *(what_is_finalized, the_list_of_a_method),
+    *(what_is_finalized, the_list_of_a_method, which_result, hooks_of_nodes),
     *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more, in_place),
     *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, draws, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
@@ -700,6 +717,74 @@ def test_a_state_that_is_differentiated_by_after_the_call() -> None:
     with pytest.raises(RuntimeError, match=r"(?s)test_plain_for_loops.py.*for _ in.*fix: "):
         ad.autograd.grad(end.sum(), states[100], retain_graph=True)
     assert ad.autograd.grad(end.sum(), a)[0].shape == (3,)
+
+
+def test_a_state_that_is_differentiated_by_after_a_later_call() -> None:
+    def function(a: Any, w: Any) -> Any:
+        states = []
+        for _ in range(N):
+            a = ad.tanh(w @ a)
+            states.append(a)
+        return a, states[100]
+
+    fast = ad.compile(function)
+    a, w = tensors()
+    fast(a, w)[0].sum().backward()
+    end, state = fast(a, w)
+    with pytest.raises(RuntimeError, match=r"(?s)result 1 of a compiled function.*fix: "):
+        ad.autograd.grad(end.sum(), state, retain_graph=True, allow_unused=True)
+    with pytest.raises(RuntimeError, match=r"(?s)result 1 of a compiled function.*fix: "):
+        state.retain_grad()
+
+
+def test_second_derivatives_inside_are_those_of_the_plain_loop() -> None:
+    def function(a: Any, w: Any, xs: Any) -> Any:
+        for _ in range(N):
+            a = ad.sin(w @ a)
+        (slope,) = ad.autograd.grad(a.sum(), w, create_graph=True)
+        return (slope * slope).sum() + a
+
+    assert what_becomes_of(function) == ["taken over"]
+
+
+def test_an_error_of_a_signal_is_not_lost_and_nothing_is_half_done() -> None:
+    """Wherever it comes: before the steps of the scan, between, or behind them."""
+
+    class Late(Exception):
+        pass
+
+    def late(*_: Any) -> None:
+        raise Late
+
+    count, seen = 30_000, []
+
+    def function(a: Any) -> Any:
+        rows: list[Any] = []
+        k = 0
+        try:
+            for _ in range(count):
+                a = a + 1
+                rows.append(a)
+        except Late:
+            k = 1
+        return a, len(rows), k
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        for after in np.linspace(0.001, 0.15, 25):
+            fast = ad.compile(function)
+            signal.setitimer(signal.ITIMER_REAL, float(after))
+            try:
+                a, size, was_late = fast(ad.zeros(()))
+            except Late:
+                continue
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            seen.append(was_late)
+            assert was_late or size == count
+            assert a.item() - size in (0, 1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_second_derivative_after_something_has_changed() -> None:
