@@ -80,12 +80,13 @@ void RolledLoop::adopt_registers() {
   for (int& r : body.outputs) number(r);
 }
 
-// Single numbers are part of the body rather than memory that it reads.
+// Single numbers are part of the body rather than memory that it reads, unless something changes them.
 void RolledLoop::copy_numbers() {
   std::erase_if(order_, [&](int reg) {
     int m = periods_.maker(reg);
     if (inputs_[reg].kind != Relation::Fixed || m < 0 || p_.code[m].kind != Kind::Constant ||
-        !p_.code[m].element() || std::ranges::find(outputs_, reg) != outputs_.end())
+        !p_.code[m].element() || p_.roots[root(reg)].changed ||
+        std::ranges::find(outputs_, reg) != outputs_.end())
       return false;
     Instruction& i = loop_->body.code.emplace_back(p_.code[m]);
     i.more = std::make_shared<Particulars>(*i.more);

@@ -230,6 +230,19 @@ def test_a_row_that_all_steps_read_is_also_the_row_of_one_of_them(
     check(function)
 
 
+def test_a_number_that_steps_change_in_place_is_one_number() -> None:
+    def function(a: Any, b: Any, k: Any, xs: Any, w: Any) -> Any:
+        count, total = ad.tensor(0), ad.tensor(0.0)
+        for _ in range(60):
+            a = ad.tanh(w @ a + b)
+            count.add_(1)
+            with ad.no_grad():
+                total.add_(0.5)
+        return a.sum(), count * 1.0, total * 1
+
+    check(function)
+
+
 def test_a_call_of_python_in_each_step_leaves_the_loop_as_it_is() -> None:
     calls = []
 
