@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
@@ -304,6 +304,7 @@ def test_loops_that_are_left_alone_are_eager_to_the_last_bit(seed: int) -> None:
 
 
 @settings(max_examples=25, deadline=None)
+@example(20033)  # a second derivative of the first call, of a loop in a loop
 @given(st.integers(0, 10**9))
 def test_loops_that_are_taken_over_are_eager_to_the_last_bit(seed: int) -> None:
     check(seed)

@@ -134,7 +134,7 @@ class Rest:
         self, carry: list[Tensor], row: list[Tensor]
     ) -> tuple[list[Tensor], list[Tensor]]:
         walk = self._walk() if self._known else None
-        if walk is not None and not walk.is_over:  # in the call that is recorded
+        if walk is not None and walk.may_run_again and not walk.is_over:
             _core._ask_state_of_loop()
             raise RuntimeError(f"the loop at {self._place} is differentiated twice")
         if self._known and not self._before.is_kept():

@@ -272,6 +272,7 @@ class Compiled(_core._CompiledCall):
             _thread.records = True
             recording = _core._Recording(tensors)
             with Walk(function, arguments) as walk:
+                walk.may_run_again = self._makes_scans
                 recording.start()
                 try:
                     result = _run(function, arguments)

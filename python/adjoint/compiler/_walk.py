@@ -126,6 +126,7 @@ class Walk(Visits):
         self._later: Walk | None = None
         self._code_modules: dict[CodeType, str] = {}  # of code that has started
         self.is_over = False  # the call that it watched
+        self.may_run_again = False  # that call, with loops recorded as they are
         self._is_settled = False  # what follows is the backward pass on placeholders
         self._is_quiet = False  # and nothing has run since
 
