@@ -73,8 +73,8 @@ class ForLoop(NamedTuple):
         The variable that items become, or several for parts of them; None if it is something else.
     used, once : frozenset of str
         Those that the body reads, other than to take rows; those that it reads once at most.
-    stored, live : frozenset of str
-        Variables that the body gives values to; those of them that it reads before that.
+    live : frozenset of str
+        Variables that the body gives values to, and reads before that.
     read : frozenset of str
         Variables that it only reads.
     appended : frozenset of str
@@ -93,7 +93,6 @@ class ForLoop(NamedTuple):
     target: Any
     used: frozenset[str]
     once: frozenset[str]
-    stored: frozenset[str]
     live: frozenset[str]
     read: frozenset[str]
     appended: frozenset[str]
@@ -252,7 +251,6 @@ def _loop(graph: Code, head: Op) -> ForLoop | None:
         target=target,
         used=used,
         once=once,
-        stored=frozenset(stored),
         live=frozenset(_live(graph, body, head.end, depth) & stored),
         read=frozenset(read - stored),
         appended=frozenset(name for name in read - stored if _is_only_appended(graph, body, name)),
