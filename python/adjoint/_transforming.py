@@ -68,6 +68,11 @@ class by_variables:
         _depth.blocks.pop()
 
 
+def maps_under_way() -> int:
+    """How many maps over samples are open."""
+    return sum(isinstance(block, mapping) for block in _depth.blocks)
+
+
 def differentiated_once(tensors: Sequence[Tensor]) -> bool:
     """Whether tensors are differentiated by transforms under way alone, and that once."""
     blocks = [b for b in _depth.blocks if isinstance(b, by_variables)]

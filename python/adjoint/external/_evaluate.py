@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from adjoint._apart import call_apart
 from adjoint._evaluated import evaluated
 from adjoint._progress import Bar, is_seen
 from adjoint.numeric._errors import EvaluationError
 
-from ._apart import call_apart
 from ._cache import Cached
 from ._workers import Workers, call, check_workers
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from adjoint import _tree
+from adjoint._apart import call_apart
 from adjoint._core import Tensor
 from adjoint.numeric._coordinates import Coordinates
 from adjoint.numeric._jacobians import Dense
 
-from ._apart import call_apart
 from ._arguments import Arguments
 from ._outputs import Outputs, plain_leaves
 

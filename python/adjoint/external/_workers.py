@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from adjoint import _tree
+from adjoint._apart import call_apart
 from adjoint.numeric._errors import EvaluationError
 
-from ._apart import call_apart
 from ._journal import clean_up, end_all, keep_journal
 
 __all__ = ["Workers", "call", "check_workers"]

@@ -4,6 +4,7 @@
 #include "bindings/program/program.h"
 #include "dispatch/program_recorder.h"
 #include "engine/match_edge.h"
+#include "graph/transformed.h"
 
 namespace adjoint {
 namespace {
@@ -180,8 +181,11 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
 PyObject* gradient_edge_of(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    TensorObject* t = as_tensor(o);
+    // The history of a sample is that of the batch.
+    while (Transformed* sample = batch_of(t)) t = sample->batch.get();
     Edges edge;
-    edge.items.push_back(gradient_edge(as_tensor(o)));
+    edge.items.push_back(gradient_edge(t));
     Edge e = edge.items[0];
     if (!e.node) {
       runtime_error(

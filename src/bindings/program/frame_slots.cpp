@@ -1,5 +1,5 @@
 // The variables of a frame that runs, and what lies on its stack, by place. A loop that is taken over
-// (python/adjoint/compiler/_taken_over.py) hands its variables on and gets them back.
+// (python/adjoint/_for_loops) hands its variables on and gets them back.
 #include "bindings/python.h"
 #include "python/frames.h"
 

@@ -472,3 +472,47 @@ def test_forward_over_reverse_through_a_checkpoint_is_refused():
             run()
     assert ad.func.jvp(f, (x,), (ad.ones(2),))[1].item() == 15
     assert ad.func.jacrev(ad.func.jacrev(f))(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
+def of_rows(x):
+    return (x.sin() * x).sum() + (x**3).prod()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        ad.func.vmap(ad.func.grad(of_rows)),
+        ad.func.vmap(ad.func.jacrev(ad.func.jacrev(of_rows))),
+        ad.func.vmap(ad.func.jacrev(lambda x: x.sin() * x.sum())),
+        ad.func.jacrev(ad.func.vmap(of_rows)),
+        ad.func.grad(lambda x: ad.func.vmap(of_rows)(x).sum()),
+    ],
+)
+def test_derivatives_inside_of_maps_inside(f):
+    """The values they need are asked for inside the map: the function runs again outside of it."""
+    x = ad.randn(4, 3, dtype=ad.float64, requires_grad=True)
+    expected, found = f(x), checkpoint(f, x, use_reentrant=False)
+    assert ad.equal(found, expected)
+    (expected,) = ad.autograd.grad(expected.square().sum(), x)
+    (found,) = ad.autograd.grad(found.square().sum(), x)
+    ad.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_batched_gradients_run_the_function_again_outside_of_their_map():
+    x = ad.ones(4, 3, requires_grad=True)
+    seed = ad.get_rng_state()
+    y = checkpoint(ad.nn.functional.dropout, x * 2, use_reentrant=False)
+    ad.set_rng_state(seed)
+    kept = ad.nn.functional.dropout(x * 2)
+    v = ad.randn(5, 4, 3)
+    (found,) = ad.autograd.grad(y, x, v, is_grads_batched=True)
+    (expected,) = ad.autograd.grad(kept, x, v, is_grads_batched=True)
+    assert ad.equal(found, expected)
+
+
+def test_a_derivative_in_a_map_in_a_checkpoint_in_a_map_is_refused():
+    def f(x):
+        return checkpoint(ad.func.vmap(ad.func.grad(of_rows)), x, use_reentrant=False)
+
+    with pytest.raises(RuntimeError, match="cannot run again"):
+        ad.func.vmap(f)(ad.randn(2, 4, 3, requires_grad=True))

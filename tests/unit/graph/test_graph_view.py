@@ -425,3 +425,16 @@ def test_a_look_at_a_small_graph_does_not_count_what_a_program_has_frozen(
         y = y + 1
     ad.graph(y)
     assert counted
+
+
+def test_inside_of_a_map_the_graph_is_that_of_the_batch() -> None:
+    graphs = []
+
+    def of_row(x: ad.Tensor) -> ad.Tensor:
+        y = x.sin().sum()
+        graphs.append(ad.graph(y))
+        return y
+
+    ad.vmap(of_row)(ad.ones(3, 2, requires_grad=True))
+    assert graphs[0].leaves[0].shape == (3, 2)
+    assert next(iter(graphs[0])).op == "sum"

@@ -20,9 +20,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from adjoint import _core, _tree
+from adjoint._apart import call_apart
 from adjoint._core import Tensor
 from adjoint._recording import CheckpointedCalls, checkpointed
 from adjoint._surroundings import Surroundings
+from adjoint._transforming import maps_under_way
 from adjoint.autograd.forward_ad import unpack_dual
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -147,6 +149,7 @@ class Frame:
         self.recompute_context = recompute_context
         self.rng_state = _rng.current(preserve_rng_state)
         self.surroundings = Surroundings()
+        self.maps = maps_under_way()
         self.early_stop = early_stop and _early_stop
         self.metadata_of = metadata_of
         self.debug = debug if _debug is None else _debug
@@ -195,7 +198,7 @@ class Frame:
         if number not in self.passes:
             self.passes.add(number)
             run = _Run()
-            self._recompute(number, run)
+            self._run_again(number, run)
             self._check(run)
         if number not in promise.values:
             raise CheckpointError(
@@ -213,6 +216,20 @@ class Frame:
             promise = ref()
             if promise is not None:
                 promise.values.pop(number, None)
+
+    def _run_again(self, number: int, run: _Run) -> None:
+        """Recompute under the maps of the call, whichever are open where a value is asked for."""
+        more = maps_under_way() > self.maps
+        if not more:
+            self._recompute(number, run)
+        elif not self.maps:
+            call_apart(self._recompute, (number, run))
+        else:
+            raise RuntimeError(
+                "checkpoint: inside vmap, the checkpointed function takes a derivative inside "
+                "another vmap, where it cannot run again.\n"
+                "  fix: put the checkpoint around what is differentiated there, or leave it out"
+            )
 
     def _recompute(self, number: int, run: _Run) -> None:
         leaves = list(self.leaves)

@@ -1,8 +1,9 @@
 """Running the user's function as if nothing were under way around it.
 
-It may use adjoint itself: to solve for something by gradients of its own, say. The transforms,
-autocast, `no_grad` and hooks around an external are not meant for that: it records, as it would if
-it were called by itself, whether it runs forward or for a derivative. Read next: _evaluate.py.
+The function of an external may use adjoint itself: to solve for something by gradients of its own,
+say. The transforms, autocast, `no_grad` and hooks around it are not meant for that: it records, as
+it would if it were called by itself, whether it runs forward or for a derivative. A checkpoint that
+has to run again inside a map, which it was not in, does so apart from that.
 """
 
 from __future__ import annotations
