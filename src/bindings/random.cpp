@@ -173,7 +173,22 @@ PyObject* draw_from(PyObject*, PyObject* given) {
   });
 }
 
-PyMethodDef functions[] = {{"_draw_from", draw_from, METH_O, nullptr}, {nullptr}};
+constinit thread_local PyObject* t_watch_generators = nullptr;
+
+// _watch_generators(callback): before this thread draws from a generator that is named, callback(generator);
+// with None, no longer. Returns what it was before.
+PyObject* watch_generators(PyObject*, PyObject* callback) {
+  PyObject* before = t_watch_generators;
+  t_watch_generators = callback == Py_None ? nullptr : Py_NewRef(callback);
+  return before ? before : Py_NewRef(Py_None);
+}
+
+PyMethodDef functions[] = {
+    {"_draw_from", draw_from, METH_O, nullptr},
+    {"_watch_generators", watch_generators, METH_O,
+     "_watch_generators(callback): before a generator that is named is drawn "
+     "from, callback(generator)."},
+    {nullptr}};
 
 }  // namespace
 
@@ -181,8 +196,11 @@ random::Generator& generator_of(const Value& v) {
   if (t_change_log) [[unlikely]]
     t_change_log->draws = true;
   if (v.is_none()) return random::default_generator();
-  if (v.kind() == Value::Object && PyObject_TypeCheck(v.python(), &g_type))
+  if (v.kind() == Value::Object && PyObject_TypeCheck(v.python(), &g_type)) {
+    if (t_watch_generators && v.python() != g_default) [[unlikely]]
+      checked(PyObject_CallOneArg(t_watch_generators, v.python()));
     return self_of(v.python());
+  }
   type_error("argument 'generator' must be an adjoint.Generator, not ",
              v.kind() == Value::Object ? Py_TYPE(v.python())->tp_name : "that");
 }

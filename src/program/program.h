@@ -85,7 +85,7 @@ struct Instruction {
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   bool fresh = false;     // a constant that others get to see: each run has a copy
-  bool drawing = false;   // a loop whose body draws random numbers
+  bool drawing = false;   // a loop, or a host call, that draws random numbers
   const Op* op = nullptr;
   const Value* args = nullptr;         // of the op, without its tensors
   const KernelCall* kernel = nullptr;  // of elementwise ops

@@ -18,7 +18,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._autocast import in_modes
-from adjoint._core import Tensor
+from adjoint._core import Tensor, default_generator
 from adjoint._recording import checkpointed
 
 from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
@@ -89,12 +89,19 @@ def _run(function: Callable[..., Any], arguments: tuple[tuple[Any, ...], dict[st
     return result
 
 
-def _may_run_again(recording: Any, tensors: list[Tensor]) -> bool:
-    """Whether a call has left nothing behind, as far as it went."""
+def _has_taken_back(recording: Any, tensors: list[Tensor], numbers: Tensor) -> bool:
+    """Whether a call may run again, which has left nothing behind but numbers that it has drawn.
+
+    These are drawn once more, from the generator as it was before.
+    """
     if recording.refused() is not None:
         return False
     program = recording.program(0, recording.size(), tensors, [])
-    return not (program.changes() or program.draws())
+    if program.changes() or program.generators():
+        return False
+    if program.draws():
+        default_generator.set_state(numbers)
+    return True
 
 
 def _leave_loops() -> None:
@@ -271,6 +278,7 @@ class Compiled(_core._CompiledCall):
         try:
             _thread.records = True
             recording = _core._Recording(tensors)
+            numbers = default_generator.get_state()
             with Walk(function, arguments) as walk:
                 walk.may_run_again = self._makes_scans
                 recording.start()
@@ -296,7 +304,7 @@ class Compiled(_core._CompiledCall):
                 self._refuse(kind, first, again=again)
             return result
         except _StateAsked as asked:
-            if walk.refusals or not _may_run_again(recording, tensors):
+            if walk.refusals or not _has_taken_back(recording, tensors, numbers):
                 raise asked.error from None
             self._makes_scans = False
         finally:

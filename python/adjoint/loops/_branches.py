@@ -68,6 +68,11 @@ class Branches:
                 result[place] = g[0] if k < self.operands else g
         return result
 
+    @property
+    def draws(self) -> bool:
+        """Whether one of them draws random numbers."""
+        return any(loop.step.forward.draws() for loop in self.loops.values())
+
     def has_left(self, left: Any) -> bool:
         """Whether this is what such branches leave."""
         if not isinstance(left, tuple) or not isinstance(left[1], Kept):

@@ -19,6 +19,7 @@ from adjoint.compiler._walk import current_walk
 
 from ._branches import Branches
 from ._carry import Carry, tensor_of
+from ._drawn_numbers import DrawnNumbers
 from ._loop import distinct
 from ._memory import Memory
 from ._recorded_loop import RecordedBackward, RecordedForward, behind
@@ -118,7 +119,6 @@ class _RecordedBranches(Branches):
         """Call one of them, and take down what it does; its result."""
         self.operands = len(leaves)
         self._functions[which] = function
-        numbers = _core._unrecorded(_core.default_generator.get_state)
         given: list[Any] = []
 
         def finish(result: Any) -> list[Tensor]:
@@ -138,8 +138,9 @@ class _RecordedBranches(Branches):
             if not isinstance(made, Refused):
                 self.loops[which] = LoopRun(made, 0, 1, False, Memory(), _no_second_run)
 
-        _core._unrecorded(run)
-        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        with DrawnNumbers() as numbers:
+            _core._unrecorded(run)
+        numbers.put_back()
         return given[0] if given else None
 
     def agree(self) -> bool:

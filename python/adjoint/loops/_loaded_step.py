@@ -84,7 +84,7 @@ class LoadedStep(StepForms):
         self.differentiable = _increasing(data["differentiable"], own)
         self._take_sources(data["sources"], own, bool(data["stops"]))
         self.forward = made.build()
-        check(not (self.forward.draws() or self.forward.changes()), "a step has effects")
+        check(not self.forward.changes(), "a step has effects")
         _core._program_given(self.forward, given)
         self._programs: dict[tuple[Flags, Flags], Backward] = {}
         for one in data["programs"]:

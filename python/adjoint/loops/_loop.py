@@ -55,7 +55,11 @@ class Loop(Function):
         ctx: Any, the_loop: Callable[[], LoopRun], needs: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         loop = the_loop()
-        ctx.start = loop.state([])
+        ctx.given = None
+        if loop.keeps_copies and needs and _core._is_recording():
+            ctx.given = _core._unrecorded(lambda: [(t, t._version) for t in tensors])
+            tensors = tuple(t.clone() if _core._is_made_here(t) else t for t in tensors)
+        ctx.start = _core._unrecorded(lambda: loop.state([]))
         ctx.set_materialize_grads(False)
         ctx.loop, ctx.kept = loop, None
         if _core._is_recording():
@@ -84,6 +88,7 @@ class Loop(Function):
             loop.transform.check_derivative(usual)
         by_samples = loop.transform is not None and not usual
         if _core.is_grad_enabled() or not (usual or by_samples):
+            tensors = _given(ctx, tensors)
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs, sums))
         if _core._is_recording() and token is None:
             _core._refuse_recording("a loop from outside the function is differentiated")
@@ -98,8 +103,22 @@ class Loop(Function):
             found = linearly(run, grads) if by_samples else run(grads)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
+            tensors = _given(ctx, tensors)
             found = _once_more(loop, ctx.start, tensors, grads, needs, sums)
         return (None, None, *found)
+
+
+def _given(ctx: Any, copies: list[Tensor]) -> list[Tensor]:
+    """What the loop was given, with its history, where copies have been saved."""
+    if ctx.given is None:
+        return copies
+    if _core._unrecorded(lambda: any(t._version != version for t, version in ctx.given)):
+        raise RuntimeError(
+            "a loop that was recorded by compile() is differentiated in a way that runs its steps "
+            "again, and a tensor that they read was changed in place since; fix: differentiate "
+            "twice in another call of the compiled function, or use x = x + y instead of x += y"
+        )
+    return [t for t, _ in ctx.given]
 
 
 def _sums_of(
@@ -203,6 +222,11 @@ class WholeLoop:
         sums = arrived[results:] or None
         return loop_backward(left, tensors, arrived[:results], needs, sums)
 
+    @property
+    def draws(self) -> bool:
+        """Whether its steps draw random numbers."""
+        return self.loop.draws
+
     def has_left(self, left: Any) -> bool:
         """Whether this is what such a loop leaves."""
         return isinstance(left, Kept) and left.loop.step is self.loop.step
@@ -227,6 +251,10 @@ def _once_more(
     sums: Sequence[Tensor | None] | None,
 ) -> list[Any]:
     """Gradients from another run of the steps, with a graph of their own if gradients are on."""
+    if loop.draws and _core._is_recording():
+        _core._refuse_recording(
+            "a loop that draws random numbers is differentiated in a way that runs its steps again"
+        )
     with loop.step_again():
         if loop.can_be_scanned():
             return backward_by_scan(loop, tensors, grads, needs, sums)

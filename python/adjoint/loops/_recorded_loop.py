@@ -73,6 +73,10 @@ class Body(Protocol):
     def meet_all(self, there: Sequence[bool]) -> None:
         """Have all backward programs for gradients that arrive so."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, from the default generator."""
+
 
 class RecordedForward:
     """All steps of a loop, as a program calls them.
@@ -87,6 +91,7 @@ class RecordedForward:
 
     def __init__(self, body: Body, needs: bool) -> None:
         self.body, self.needs = body, needs
+        self.draws_random_numbers = body.draws  # which a program asks (src/program/capture)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The results, and the tensor in front of what is left."""

@@ -18,6 +18,7 @@ from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry
 from ._cond import Cond
+from ._drawn_numbers import DrawnNumbers
 from ._kept import Kept
 from ._loop import distinct, loop_backward, loop_forward
 from ._memory import Memory
@@ -42,7 +43,6 @@ def recorded_while(
     if walk is not None and walk.has_effects():
         _core._refuse_recording(walk.refusals[0].reason)
         return None
-    numbers = _core._unrecorded(_core.default_generator.get_state)
 
     def record() -> Any:
         try:
@@ -50,9 +50,9 @@ def recorded_while(
         except Exception:  # which the loop itself raises, if it comes there
             return None, Refused("it raises an error", "")
 
-    with Rehearsal() as rehearsal:
+    with Rehearsal() as rehearsal, DrawnNumbers() as numbers:
         _, made = _core._unrecorded(record)
-    _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+    numbers.put_back()
     if walk is not None and walk.has_effects():
         walk._take_back()  # they happen when the loop runs
         made = Refused(*walk.refusals[0])
@@ -93,6 +93,11 @@ class Until:
             None if not on else _core.zeros_like(t) if g is None else g
             for t, g, on in zip(tensors, found, needs, strict=True)
         ]
+
+    @property
+    def draws(self) -> bool:
+        """Whether its steps draw random numbers."""
+        return bool(self.loop.step.forward.draws())
 
     def has_left(self, left: Any) -> bool:
         """Whether this is what such a loop leaves."""

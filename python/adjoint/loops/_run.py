@@ -73,6 +73,9 @@ class LoopRun:
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
         self._rooms: list[tuple[tuple[int, ...], Any]] | None = None
+        # Of what was made in the call: the plain loop keeps less of it, and what it does not keep
+        # may be changed in place before the backward pass.
+        self.keeps_copies = False
         self.bar: LoopBar | None = None
         self.transform: Transform | None = None  # in which it ran
         self._surroundings = Surroundings()
@@ -81,6 +84,11 @@ class LoopRun:
         """Another loop, that keeps as much."""
         assert self._scan is not None
         return self._scan(step, init, xs, count, reverse, self.memory.inside())
+
+    @property
+    def draws(self) -> bool:
+        """Whether the steps draw random numbers."""
+        return bool(self._generators)
 
     def can_be_scanned(self) -> bool:
         """Whether the backward pass can be a loop that is differentiated again."""

@@ -23,6 +23,7 @@ from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, as_variable, in_order, tensor_of, without
+from ._drawn_numbers import DrawnNumbers
 from ._failing import in_step
 from ._forward_over_reverse import with_history
 from ._loop import place_of, run_loop
@@ -102,8 +103,9 @@ def run_as_instruction(
     """Run the steps of a loop as one instruction of the program that is recorded.
 
     None if that cannot be: then nothing has happened. An error of the step is raised. The step must
-    not read tensors that are apart, and call Python only if it may. Returned are the last carry,
-    the stacked outputs, and by its number the output that is also carried on.
+    not read tensors that are apart, and call Python only if it may. It may draw random numbers.
+    Returned are the last carry, the stacked outputs, and by its number the output that is also
+    carried on.
     """
     walk = current_walk()
     if walk is None or walk.has_effects():
@@ -111,15 +113,15 @@ def run_as_instruction(
     carry = Carry("a loop", init)
     _, xs_spec = _tree.flatten(rows)
     call = _Call(step, carry, xs_spec, False, count, Memory(), users, False, before)
+    call._keeps_copies = True
     rows = [in_order(t) for t in rows]
-    numbers = _core._unrecorded(_core.default_generator.get_state)
-    rehearsal = Rehearsal()
+    rehearsal, numbers = Rehearsal(), DrawnNumbers()
     made = None
     try:
-        with rehearsal:
-            _, _, made = call._rehearsed(rows, as_variable)
+        with rehearsal, numbers:
+            _, _, made = call._rehearsed(rows, as_variable, may_draw=True)
     finally:
-        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        numbers.put_back()
         if not isinstance(made, Step) or walk.has_effects():
             rehearsal.undo()
             made = None
@@ -130,7 +132,11 @@ def run_as_instruction(
         return None
     if made.forward.calls_python() and not may_call:
         return None
-    last, outputs = call._by_loop(made, carry.tensors, rows)
+    try:
+        last, outputs = call._by_loop(made, carry.tensors, rows)
+    except BaseException:  # the plain loop goes on, and draws them itself
+        numbers.put_back()
+        raise
     following, given = made.form[:2]
     both = {k: given.index(at) for k, at in enumerate(following) if at >= 0 and at in given}
     return last, outputs, both
@@ -174,6 +180,7 @@ class _Call:
         before: int,
     ) -> None:
         self._by_parts = by_parts
+        self._keeps_copies = False
         self._before = before  # steps of the user's loop that have run apart
         self._users = users or step  # the user's function, which the step may be written around
         self._step, self._carry, self._xs_spec = step, carry, xs_spec
@@ -192,8 +199,7 @@ class _Call:
         key = self._carry.spec, self._xs_spec, _core._call_mode()
         step = self._known_step(key, [*given, *first])
         if step is None:
-            numbers = _core.default_generator.get_state()
-            with self._told(0):
+            with DrawnNumbers() as numbers, self._told(0):
                 result, made = record(
                     self._step,
                     self._arguments(given, first),
@@ -210,7 +216,7 @@ class _Call:
                     raise Unsuited(result)
                 self._write_back(users_rows, rows, versions)
                 return self.plainly(result[: len(carry)], users_rows, 1, [result[len(carry) :]])
-            _core.default_generator.set_state(numbers)
+            numbers.put_back()
             step = made
             if _core._loop_mode() == 0:
                 self._remember(
@@ -251,7 +257,7 @@ class _Call:
         return ad.cat((rest, stacked) if self._reverse else (stacked, rest))
 
     def _loop_of(self, step: Step, count: int) -> LoopRun:
-        return LoopRun(
+        found = LoopRun(
             step,
             len(self._carry.tensors),
             count,
@@ -262,15 +268,16 @@ class _Call:
             functools.partial(_scan_with, users=self._users),
             self._before + self._count - count,
         )
+        found.keeps_copies = self._keeps_copies
+        return found
 
     def as_instruction(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps as one instruction of the program that is recorded, if that can be."""
         carry, given = self._carry.tensors, rows
         rows = [in_order(t) for t in rows]
         versions = [_version_of(t) for t in rows]
-        numbers = _core._unrecorded(_core.default_generator.get_state)
         walk = current_walk()
-        with Rehearsal() as rehearsal:
+        with Rehearsal() as rehearsal, DrawnNumbers() as numbers:
             own, result, made = self._rehearsed(rows)
         if walk is not None and walk.has_effects():  # which must not happen twice
             _core._refuse_recording(walk.refusals[0].reason)
@@ -279,14 +286,17 @@ class _Call:
                 raise Unsuited(result)
             self._write_back(given, rows, versions)
             return self.plainly(result[: len(carry)], given, 1, [result[len(carry) :]])
-        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        numbers.put_back()
         if isinstance(made, Refused):
             rehearsal.undo()
             return self.as_python(given)
         return self._by_loop(made, carry, rows)
 
     def _rehearsed(
-        self, rows: list[Tensor], taken: Callable[[Tensor], Tensor] = as_argument
+        self,
+        rows: list[Tensor],
+        taken: Callable[[Tensor], Tensor] = as_argument,
+        may_draw: bool = False,
     ) -> tuple[list[Tensor], list[Tensor], Step | Refused]:
         """Call the step, to have it recorded: its arguments that need no gradient, what it gave."""
         carry = self._carry.tensors
@@ -301,6 +311,7 @@ class _Call:
                     [*given, *first],
                     len(given),
                     lambda r: Carry.own(self._flat(r), [*given, *first]),
+                    may_draw,
                 )
             own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             return own, result, made
@@ -325,14 +336,15 @@ class _Call:
                 break
         if self._count - done < 2:
             return self.plainly(carry, rows, done, ys)
-        numbers = _core._unrecorded(_core.default_generator.get_state)
+        numbers = DrawnNumbers()
         try:
-            carry, more = self._rest_by_parts(carry, forms, rows, done)
+            with numbers:
+                carry, more = self._rest_by_parts(carry, forms, rows, done)
         except Unsuited as found:
             if found.result is not None:
                 ys.append(found.result[len(carry) :])
                 return self.plainly(found.result[: len(carry)], rows, done + 1, ys)
-            _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+            numbers.put_back()
             rest = self._rest_with_tangents(carry, forms, rows, done)
             if rest is None:
                 return self.plainly(carry, rows, done, ys)
@@ -508,10 +520,9 @@ class _Call:
             result = self._flat(self._step(*self._arguments(self._carry.first(), row)))
             return [(t.shape, t.dtype) for t in result[len(carry) :]]
 
-        numbers = _core._unrecorded(_core.default_generator.get_state)
-        rehearsal = Rehearsal()
+        rehearsal, numbers = Rehearsal(), DrawnNumbers()
         try:
-            with ad.no_grad(), rehearsal:
+            with ad.no_grad(), rehearsal, numbers:
                 forms = _core._unrecorded(outputs)
         except Exception as error:
             error.add_note(
@@ -521,7 +532,7 @@ class _Call:
             raise
         finally:
             rehearsal.undo()
-            _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+            numbers.put_back()
         ys = [ad.empty((0, *shape), dtype=dtype) for shape, dtype in forms]
         return self._carry.built(carry), self._ys(ys)
 

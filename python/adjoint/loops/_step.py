@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from adjoint import _core
-from adjoint._core import Tensor, default_generator
+from adjoint._core import Tensor
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
 from adjoint.autograd.graph import get_gradient_edge
@@ -31,6 +31,7 @@ from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
+from ._drawn_numbers import DrawnNumbers
 from ._step_forms import Backward, Flags, StepForms
 
 __all__ = ["Step", "record", "record_inside", "tell"]
@@ -246,19 +247,20 @@ class Step(FirstCall, StepForms):
             *zip((self._known[k] for k in self._by), self._sums, sums, strict=True),
         ]
         asked = [(t, g) for t, g, there in pairs if there]
-        numbers = default_generator.get_state()  # which this pass must not draw from
         token = placeholder_pass.set(True)
         start = recording.size()
         recording.start(True)
         before = _core._walk_pause(False)
+        numbers = DrawnNumbers()  # this pass must not draw
         try:
-            found = gradients(
-                [t for t, _ in asked],
-                [self._known[k] for k in self._by],
-                [g for _, g in asked],
-                retain_graph=True,
-                allow_unused=True,
-            )
+            with numbers:
+                found = gradients(
+                    [t for t, _ in asked],
+                    [self._known[k] for k in self._by],
+                    [g for _, g in asked],
+                    retain_graph=True,
+                    allow_unused=True,
+                )
         except RuntimeError as error:
             first = str(error).partition("\n")[0]
             raise Refused(f"its backward pass raised {type(error).__name__}: {first}", "") from None
@@ -266,7 +268,7 @@ class Step(FirstCall, StepForms):
             _core._walk_pause(before)
             recording.stop()
             placeholder_pass.reset(token)
-            default_generator.set_state(numbers)
+            numbers.put_back()
         refused = recording.refused()
         if refused is not None:
             raise Refused(*refused)
@@ -277,11 +279,14 @@ class Step(FirstCall, StepForms):
             # As of samples that it read from outside, which are batched anew on their way.
             raise Refused("its backward pass gives a tensor that no operation of it has made", "")
         given = [g for _, g in asked]
-        program = recording.program(start, recording.size(), given, wanted, False, self._known)
+        there = [*self._known, *self._saved.tensors.values()]  # the least that more can be made of
+        program = recording.program(start, recording.size(), given, wanted, False, there)
         held, gives = program.held(), [g is not None for g in wanted]
         program.forget_held()
         if hasattr(self, "forward") and any(id(t) not in self._saved.tensors for t in held):
             values = recording.program(0, self._end, self.tensors, held, True)
+            if values.draws():
+                raise Refused("its backward pass reads numbers that would be drawn once more", "")
             places = self._places_of(values.held())
             return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
@@ -371,10 +376,12 @@ def record_inside(
     tensors: list[Tensor],
     carries: int,
     finish: Callable[[Any], Any],
+    may_draw: bool = False,
 ) -> tuple[Any, Step | Refused]:
     """The same inside a recording, which takes nothing down meanwhile.
 
-    What the step depends on is noted by the walk of that recording.
+    What the step depends on is noted by the walk of that recording. It may draw random numbers, of
+    the default generator, where the caller says so.
     """
     recording = _core._Recording(tensors)
     recording.start()
@@ -387,7 +394,7 @@ def record_inside(
         step.prepare(carries, len(tensors) - carries)
     except Refused as refused:
         return result, refused
-    if step.forward.draws():
+    if step.forward.draws() and (not may_draw or step.forward.generators()):
         return result, Refused("it draws random numbers", "")
     if step.forward.is_pinned():
         return result, Refused("it asks which tensor it was given", "")

@@ -13,6 +13,7 @@ from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, without
 from ._cond import only_where, taken_by_sample
+from ._drawn_numbers import DrawnNumbers
 from ._failing import in_step
 from ._loop import run_loop
 from ._memory import memory_of
@@ -143,15 +144,14 @@ def while_loop(
         assert isinstance(on, Tensor)
         found = recorded_while(on, step, carry, given, finish, again, kept)
         return carry.built(from_start(on)) if found is None else carry.built(found)
-    numbers = _core.default_generator.get_state()
-    with in_step(0, body_fn):
+    with DrawnNumbers() as numbers, in_step(0, body_fn):
         result, made = record(step, (carry.built(given),), given, len(given), finish)
     if isinstance(made, Refused):
         tell("a while_loop", made)
         own = [t for t, start in zip(given, first, strict=True) if not start.requires_grad]
         result = without(own, result)
         return carry.built(plainly(result[:-1], result[-1], 1))
-    _core.default_generator.set_state(numbers)
+    numbers.put_back()
     made.ends_by_output()
     loop = LoopRun(made, len(given), None, False, kept, again)
     found = run_loop(loop, [in_order(t) for t in first], [])

@@ -61,6 +61,7 @@ class Program:
 
 def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
     """A function of tensors of these forms as a program; None where it cannot be one."""
+    from adjoint.loops._drawn_numbers import DrawnNumbers
     from adjoint.loops._rehearsal import Rehearsal
     from adjoint.loops._step import record_inside
 
@@ -74,18 +75,16 @@ def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
         return [t.clone() for t in ([result] if is_single[0] else result)]
 
     def record() -> Any:
-        state = _core.default_generator.get_state()
         given = [t.detach().clone() for t in like]
         try:
             with _values_only():
                 return record_inside(function, given, given, 0, finish)[1]
         except Exception:  # which the solver meets itself, and raises
             return Refused("it raises an error", "")
-        finally:
-            _core.default_generator.set_state(state)
 
-    with Rehearsal() as rehearsal:
+    with Rehearsal() as rehearsal, DrawnNumbers() as numbers:
         made = _core._unrecorded(record)
+    numbers.put_back()
     if walk is not None and walk.has_effects():
         walk._take_back()  # they happen when the solver runs
         made = Refused(*walk.refusals[0])

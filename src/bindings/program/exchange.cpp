@@ -8,6 +8,7 @@
 #include "program/capture/capture.h"
 #include "program/operand_rules.h"
 #include "program/repeat.h"
+#include "program/replay/replay.h"
 
 namespace adjoint {
 namespace {
@@ -432,6 +433,7 @@ PyObject* add_host(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Instruction i{};
     i.kind = Kind::Host;
     i.with_more().host = Value::object(args[1]);
+    i.drawing = host_draws(args[1]);
     capture_in(args[0]).append(std::move(i), reads, results);
     Py_RETURN_NONE;
   });

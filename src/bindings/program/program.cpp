@@ -260,16 +260,20 @@ PyObject* draws(PyObject* o, PyObject*) {
   Py_RETURN_FALSE;
 }
 
+void add_generators(PyObject* list, const Program& p) {
+  for (const Instruction& i : p.code) {
+    for (int k = 0; i.op && i.draws() && k < i.op->argument_count; ++k) {
+      if (i.args[k].kind() == Value::Object) checked(PyList_Append(list, i.args[k].python()));
+    }
+    if (i.repeat()) add_generators(list, i.repeat()->body);
+  }
+}
+
 // The generators that it draws from, besides the default one.
 PyObject* generators(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
-    for (const Instruction& i : program_of(o).code) {
-      for (int k = 0; i.op && i.draws() && k < i.op->argument_count; ++k) {
-        if (i.args[k].kind() == Value::Object)
-          checked(PyList_Append(list.get(), i.args[k].python()));
-      }
-    }
+    add_generators(list.get(), program_of(o));
     return list.release();
   });
 }
@@ -369,6 +373,15 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
   return tensors_of(results.get(), "the result of a host call");
 }
 
+bool draws_as_host(PyObject* run) {
+  Object says = Object::steal(PyObject_GetAttrString(run, "draws_random_numbers"));
+  if (!says) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError{};
+    PyErr_Clear();
+  }
+  return says.get() == Py_True;
+}
+
 PyObject* is_unusual(PyObject*, PyObject*) { return PyBool_FromLong(is_unusual_mode()); }
 PyObject* is_unusual_beside_hooks(PyObject*, PyObject*) {
   ModeGuard without(kSavedHooks, false);
@@ -461,6 +474,14 @@ PyObject* ask_state(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* made_here(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("_is_made_here(): a tensor is expected");
+    return PyBool_FromLong(captured() &&
+                           static_cast<Capture*>(t_recorder)->has_made_memory_of(as_tensor(o)));
+  });
+}
+
 PyObject* recorded_size(PyObject*, PyObject*) {
   return PyLong_FromSize_t(captured() ? static_cast<Capture*>(t_recorder)->size() : 0);
 }
@@ -477,6 +498,8 @@ PyObject* state_was_asked(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"_ask_state_of_loop", ask_state, METH_NOARGS,
      "Notes that something was asked for that a loop which was recorded as one does not have."},
+    {"_is_made_here", made_here, METH_O,
+     "Whether ops of the recording that is on have made the memory of a tensor."},
     {"_recorded_size", recorded_size, METH_NOARGS, "How many instructions were taken down so far."},
     {"_state_of_loop_was_asked", state_was_asked, METH_NOARGS,
      "Whether the gradient of a state inside a recorded loop was asked for since the last call of "
@@ -558,6 +581,7 @@ Capture& capture_in(PyObject* o) {
 void add_programs(PyObject* module) {
   add_exchange(module);
   host_call = call_host;
+  host_draws = draws_as_host;
   add_program_node();
   recording_type.tp_new = new_recording;
   recording_type.tp_dealloc = free_recording;

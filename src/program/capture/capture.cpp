@@ -545,8 +545,12 @@ Value Capture::forward(Call& c) {
 }
 
 void Capture::check_draws(const Op& op) {
-  if (draws_allowed_ || op.facts.draws == Draws::Nothing) return;
-  refuse(text("`", op.name,
+  if (op.facts.draws != Draws::Nothing) check_draws(op.name.c_str());
+}
+
+void Capture::check_draws(const char* what) {
+  if (draws_allowed_) return;
+  refuse(text("`", what,
               "` draws random numbers in a checkpoint, which its recomputation would have to draw "
               "again; fix: draw them outside the checkpoint"));
 }

@@ -90,6 +90,10 @@ class Capture final : public Recorder {
   };
   History history(const Tensors& results) const;
   bool knows(TensorObject* t) const { return register_of(t) >= 0; }
+  // Whether ops that were taken down have made its memory.
+  bool has_made_memory_of(TensorObject* t) const {
+    return first_on(t->storage) >= 0 && !is_outside(t);
+  }
   // Ops come from a file: their operands are compared with what their callers give (program/operand_rules.h).
   void distrust(bool on) { distrusts_ = on; }
   // The tensors that the function reached by itself so far.
@@ -146,6 +150,7 @@ class Capture final : public Recorder {
   struct Seen;
   void take_call(Call& c, Seen seen, const Value& out);
   void check_draws(const Op& op);
+  void check_draws(const char* what);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
   void fail_if_placeholders(const std::string& what);

@@ -19,6 +19,8 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
   i.kind = Kind::Host;
   i.with_more().host = Value::object(run);
   i.line = SourceLine::here();
+  i.drawing = host_draws(run);
+  if (i.drawing) check_draws("a loop");
   for (size_t n = 0; n < operands.size() && running_; ++n)
     i.reads.push_back({read(operands[n].get()), static_cast<int>(n)});
   Tensors results;

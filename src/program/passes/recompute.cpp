@@ -49,7 +49,7 @@ void recompute(Program& p, const std::vector<Instruction>& before, const std::ve
     bool again = can_repeat(p, i);
     for (const Read& r : i.reads) again = again && there[r.reg];
     for (int w : i.writes) {
-      if (w >= 0) there[w] = again || needed[w];
+      if (w >= 0) there[w] = there[w] || again || needed[w];
     }
     if (again) code.push_back(i);
   }

@@ -21,6 +21,7 @@
 namespace adjoint {
 
 Tensors (*host_call)(PyObject* run, const Tensors& operands) = nullptr;
+bool (*host_draws)(PyObject* run) = nullptr;
 
 constinit thread_local const SourceLine* t_program_line = nullptr;
 

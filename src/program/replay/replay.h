@@ -6,6 +6,8 @@ namespace adjoint {
 
 // Calls Python with tensors; set by the bindings.
 extern Tensors (*host_call)(PyObject* run, const Tensors& operands);
+// Whether it says (`draws_random_numbers`) that it draws from the default generator.
+extern bool (*host_draws)(PyObject* run);
 
 // Whether the program can run on these inputs: dtypes, shapes and strides are those of the
 // recording, and the tensors it reached by itself are as they were. Says why not.
