@@ -13,6 +13,7 @@ from adjoint.compiler._walk import Walk
 
 from . import _frames
 from ._bytecode import ForLoop
+from ._in_place import can_be_carried
 
 __all__ = ["Between", "Form", "Unlike", "changeable", "facts"]
 
@@ -134,6 +135,8 @@ class Between:
         The variables that the body reads and then writes.
     size
         How many instructions have been recorded.
+    changed
+        The variables whose tensors the step has changed in place: known once it was checked.
     """
 
     def __init__(
@@ -157,7 +160,11 @@ class Between:
         }
         self._seen = None if walk is None else self._reached_from(frame, walk)
         given = [one for one in item if isinstance(one, Tensor)]
-        self._states = [(t, _state_of(t)) for t in (*self._tensors(), *given)]
+        tensors = [*self._tensors(), *given]
+        self._states = [(t, _state_of(t)) for t in tensors]
+        # Of tensors that may be changed in place by the step.
+        self._facts = {} if walk is None else {id(t): facts(t) for t in tensors}
+        self.changed: dict[str, Tensor] = {}
 
     def _reached_from(self, frame: FrameType, walk: Walk) -> Walk:
         """A walk over what the body may reach by variables: it must leave all that as it is."""
@@ -182,6 +189,31 @@ class Between:
         same = all(_state_of(t) == state for t, state in self._states)
         return same and not self._seen.has_effects()
 
+    def _find_changed(self) -> None:
+        """Find variables whose tensors were changed in place, and are seen by no other way.
+
+        These are told apart from what must stay as it is.
+        """
+        numbers = {id(t): (t, state, _state_of(t)) for t, state in self._states}
+        for t, before, after in numbers.values():
+            if before[0] != after[0] and before[1:] == after[1:]:
+                self.changed[self._name_of(t)] = t
+        if self.changed:
+            changed = {id(t) for t in self.changed.values()}
+            self._states = [pair for pair in self._states if id(pair[0]) not in changed]
+            self._facts = {}
+
+    def _name_of(self, t: Tensor) -> str:
+        """The one variable that has a tensor which was changed, if that is all there is."""
+        names = [name for name, held in self.values.items() if held is t]
+        assert self._seen is not None
+        seen = sum(one is t for one in self._seen.tensors())
+        if len(names) != 1 or seen != 1 or self._facts[id(t)] != facts(t):
+            raise Unlike("it changes a tensor that is not in one variable alone")
+        if not can_be_carried(t):
+            raise Unlike("it changes a tensor that is not its own, or a view")
+        return names[0]
+
     def knew(self, thing: Any) -> bool:
         """Whether the body could reach an object before the step."""
         assert self._seen is not None
@@ -190,12 +222,13 @@ class Between:
         )
 
     def other_tensors(self) -> list[Tensor]:
-        """The tensors that a step reaches, but for those it carries."""
+        """The tensors that a step reaches, but for those it carries or changes."""
         carried = {id(t) for form in self.forms.values() for t in form.tensors()}
         return [t for t, _ in self._states if id(t) not in carried]
 
     def check(self, now: Between) -> None:
         """Raise Unlike if the step in between has done more than give variables other values."""
+        self._find_changed()
         if not self.is_kept():
             raise Unlike("it changes what it reaches")
         if self.forms.keys() != now.forms.keys() or self.appended.keys() != now.appended.keys():
@@ -204,6 +237,8 @@ class Between:
             raise Unlike("a variable changes that it does not write")
         if any(now.shared[place] is not held for place, held in self.shared.items()):
             raise Unlike("a variable changes that functions share")
+        if any(now.values[name] is not t for name, t in self.changed.items()):
+            raise Unlike("it changes a tensor that it lets go of")
         for name, form in self.forms.items():
             form.tensors_of(now.values[name])
         made = [now.values[name] for name in self.forms]

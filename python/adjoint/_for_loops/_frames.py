@@ -8,6 +8,7 @@ from types import CellType, FrameType
 from typing import Any
 
 from adjoint import _core
+from adjoint._core import Tensor
 from adjoint.compiler._guards import ABSENT
 
 from ._bytecode import loops_around
@@ -55,13 +56,18 @@ def content(cell: CellType) -> Any:
         return ABSENT
 
 
-def change(frame: FrameType, values: dict[str, Any], lists: list[tuple[list[Any], Any]]) -> None:
-    """Give variables other values, and lists more of them, all at once, as if the code had.
+def change(
+    frame: FrameType,
+    values: dict[str, Any],
+    lists: list[tuple[list[Any], Any]],
+    tensors: list[tuple[Tensor, Tensor]],
+) -> None:
+    """Give variables other values, lists more of them, and let tensors become what others are.
 
-    No signal is handled in between.
+    That is all at once, as if the code had done it: no signal is handled in between.
     """
     places = {frame.f_code.co_varnames.index(name): value for name, value in values.items()}
-    _core._change_frame(frame, places, lists)
+    _core._change_frame(frame, places, lists, tensors)
 
 
 def swap(frame: FrameType, depth: int, kinds: tuple[type, ...], make: Callable[[Any], Any]) -> None:
@@ -96,7 +102,7 @@ def _swap_here(frame: FrameType) -> Any:
         return iter((7,))
 
     swap(frame, loop.depth, (type(iter(range(0))),), made)
-    change(frame, {"second": 5}, [])
+    change(frame, {"second": 5}, [], [])
     return seen
 
 

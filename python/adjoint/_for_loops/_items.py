@@ -54,6 +54,9 @@ class Numbers:
     def next_items(self) -> Sequence[Any]:
         return ()
 
+    def tensors(self) -> list[Tensor]:
+        return []
+
     def with_rows(self, rows: Iterator[Tensor]) -> int:
         return self.numbers[0]
 
@@ -87,6 +90,10 @@ class Tensors:
     def next_items(self) -> Sequence[Any]:
         """What the next step gets."""
         return self.things[:1]
+
+    def tensors(self) -> list[Tensor]:
+        """Those among them."""
+        return [one for one in self.things if isinstance(one, Tensor)]
 
     def with_rows(self, rows: Iterator[Tensor]) -> Any:
         return next(rows) if self.becomes_rows else self.things[0]

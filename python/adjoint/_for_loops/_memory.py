@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from adjoint import _core
 from adjoint._core import Tensor
 
-__all__ = ["have_memory_apart"]
+__all__ = ["have_memory_apart", "share_no_memory"]
 
 
 def have_memory_apart(
@@ -31,6 +31,16 @@ def _apart(
         return False
     names = [number.get(at, at) for at in found]
     return len({*names}) == len(names)
+
+
+def share_no_memory(changed: Sequence[Tensor], others: Iterable[Tensor]) -> bool:
+    """Whether no tensor that is changed shares memory with another one, of them or of others."""
+
+    def asked() -> bool:
+        mine = [_memory_of(t) for t in changed]
+        return len({*mine}) == len(mine) and {*mine}.isdisjoint(map(_memory_of, others))
+
+    return not changed or bool(_core._unrecorded(asked))
 
 
 def _memory_of(t: Tensor) -> int:

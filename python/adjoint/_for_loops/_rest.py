@@ -16,9 +16,10 @@ from adjoint.compiler._walk import Walk
 from adjoint.loops._scan_call import run_as_instruction
 
 from . import _frames
-from ._between import Between, Form, Unlike
+from ._between import Between, Form, Unlike, facts
+from ._in_place import copies, outdate
 from ._items import Items
-from ._memory import have_memory_apart
+from ._memory import have_memory_apart, share_no_memory
 from ._rows import Proxy, Rows
 from ._step_code import OneStep
 
@@ -64,25 +65,41 @@ class Rest:
         self._outputs = [Form.of(some) for some in new.values()]
         if not all(_is_plain(t) for one in self._outputs for t in one.tensors()):
             raise Unlike("it appends tensors that are not contiguous, or conjugates")
-        self._carried = {k: form.since(before.forms[k]) for k, form in sorted(now.forms.items())}
-        carried = [id(t) for form in self._carried.values() for t in form.tensors()]
-        others = {id(t) for t in before.other_tensors()}
-        if len({*carried}) < len(carried) or others & {*carried}:
-            raise Unlike("two of its tensors are one")
+        self._changed = before.changed
+        self._changed_facts = [facts(t) for t in self._changed.values()]
+        self._carried = {
+            k: form.since(before.forms[k])
+            for k, form in sorted(now.forms.items())
+            if k not in self._changed
+        }
+        carried = [t for form in self._carried.values() for t in form.tensors()]
+        self._check_apart(carried, before.other_tensors(), left)
         self._rows = [Rows(frame, loop, left[k : self.count : fold]) for k in range(fold)]
         self._proxies = {name: Proxy(name) for name in self._rows[0].names()}
         self._read = {
             name: self._proxies.get(name, now.values[name])
             for name in sorted(loop.read)
-            if now.values[name] is not ABSENT and name not in now.appended
+            if now.values[name] is not ABSENT
+            and name not in now.appended
+            and name not in self._changed
         }
         self._users = _core._frame_function(frame)
         shared = {
             place: self._proxies.get(_frames.name_at(frame, place), held)
             for place, held in now.shared.items()
         }
-        given = [*self._carried, *self._read, *self._lists]
-        self._step = OneStep(loop, self._users, shared, self._proxies, given, [*self._carried])
+        given = [*self._carried, *self._read, *self._lists, *self._changed]
+        wanted = [*self._carried, *self._changed]
+        self._step = OneStep(loop, self._users, shared, self._proxies, given, wanted)
+
+    def _check_apart(self, carried: list[Tensor], others: list[Tensor], left: Items) -> None:
+        """See that no tensor has two places, and that what is changed is not read otherwise."""
+        places = [*map(id, carried)]
+        if len({*places}) < len(places) or not {*places}.isdisjoint(map(id, others)):
+            raise Unlike("two of its tensors are one")
+        items = [t for column in left.columns() for t in column.tensors()]
+        if not share_no_memory([*self._changed.values()], [*carried, *others, *items]):
+            raise Unlike("it changes memory that it reads in another way")
 
     @staticmethod
     def fold_of(before: Between, now: Between, left: Items) -> int:
@@ -98,6 +115,7 @@ class Rest:
         walk.takes_for(self._step.code, frame.f_code)
         self._walk = weakref.ref(walk)
         init = [t for form in self._carried.values() for t in form.tensors()]
+        init += copies([*self._changed.values()])
         stacked = [t for rows in self._rows for t in rows.stacked()]
         apart = [t for rows in self._rows for t in rows.apart()]
         found = run_as_instruction(
@@ -108,19 +126,23 @@ class Rest:
             return False
         carry, outputs, both = found
         columns = [[row.clone() for row in stacked.unbind(0)] for stacked in outputs]
-        self._mark([*carry, *(t for column in columns for t in column)])
+        states = [*carry, *(t for column in columns for t in column)]
+        self._mark(states if len(states) > 1 else [])
         for k, column in both.items():  # one tensor in the loop, which gets one gradient
             carry[k] = columns[column][-1]
         values, lists = self._values(carry), [*self._appended(columns), (iterators, [after])]
+        changed = [*self._changed.values()]
+        tensors = [*zip(changed, carry[len(carry) - len(changed) :], strict=True)]
         self._forget()
-        _frames.change(frame, values, lists)
+        _frames.change(frame, values, lists, tensors)
+        self._mark(changed if len(states) > 1 else [])
         return True
 
     def _are_alike(self, carry: Sequence[Tensor]) -> bool:
         given = iter(carry)
         return all(
             form.is_like([*islice(given, len(form.places))]) for form in self._carried.values()
-        )
+        ) and all(facts(t) == form for t, form in zip(given, self._changed_facts, strict=True))
 
     def _values(self, tensors: Sequence[Tensor]) -> dict[str, Any]:
         found, at = {}, 0
@@ -144,6 +166,8 @@ class Rest:
                 "changed since then; fix: differentiate twice in another call of the compiled "
                 "function, or write an ad.scan"
             )
+        own = len(carry) - len(self._changed_facts)
+        carry = [*carry[:own], *copies(carry[own:])]
         outputs, given, start = [], iter(row), carry
         if not self._known and not self._are_alike(carry):
             raise Unlike("a tensor cannot stand for what is carried")
@@ -152,9 +176,14 @@ class Rest:
             carry, new = self._one_step(carry, rows, item)
             outputs += new
         if not self._known:
-            others = [*row, *self._before.other_tensors()]
-            if not have_memory_apart(start, others, carry, outputs):
+            others, changed = [*row, *self._before.other_tensors()], carry[own:]
+            if not have_memory_apart(start, [*others, *changed], carry, outputs):
                 raise Unlike("it appends tensors that share memory")
+            if not share_no_memory(changed, [*carry[:own], *others]):
+                raise Unlike("it hands memory on that it changes")
+            if [*map(facts, changed)] != self._changed_facts:
+                raise Unlike("a tensor changes its form")
+            outdate(changed)
         return carry, outputs
 
     def _one_step(
@@ -163,12 +192,17 @@ class Rest:
         lists: list[list[Any]] = [[] for _ in self._outputs]
         for proxy in self._proxies.values():
             proxy.rows = rows
-        given = [*self._values(carry).values(), *self._read.values(), *lists]
+        changed = carry[len(carry) - len(self._changed_facts) :]
+        given = [*self._values(carry).values(), *self._read.values(), *lists, *changed]
         last = self._step(given, item)
         if rows.has_failed:
             raise Unlike("it takes rows that it had not before")
         rows.let_go()
-        return self._flat(self._carried.values(), last), self._flat(self._outputs, lists)
+        own = len(self._carried)
+        if any(t is not one for t, one in zip(changed, last[own:], strict=True)):
+            raise Unlike("it lets a tensor go that it changes")
+        following = self._flat(self._carried.values(), last[:own])
+        return [*following, *changed], self._flat(self._outputs, lists)
 
     def _flat(self, forms: Any, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -179,10 +213,9 @@ class Rest:
 
     def _mark(self, states: Sequence[Tensor]) -> None:
         """Nobody can be told the gradient of a state of which others were made unseen."""
-        if len(states) > 1:
-            for node in _core._unrecorded(lambda: [t.grad_fn for t in states]):
-                if node is not None:
-                    node._state_of_loop = self._place  # type: ignore[attr-defined]
+        for node in _core._unrecorded(lambda: [t.grad_fn for t in states]):
+            if node is not None:
+                node._state_of_loop = self._place  # type: ignore[attr-defined]
 
     def _appended(self, columns: list[list[Tensor]]) -> list[tuple[list[Any], Any]]:
         """Lists, and what the steps would have appended to them."""
@@ -199,7 +232,7 @@ class Rest:
     def _forget(self) -> None:
         """Hold nothing of the program any more but what a step reads."""
         self._known = True
-        self._lists = {}
+        self._lists, self._changed = {}, {}
         for rows in self._rows:
             rows.forget()
         self._before.forget()

@@ -1,5 +1,5 @@
 // The variables of a frame that runs, and what lies on its stack, by place. A loop that is taken over
-// (python/adjoint/_for_loops) hands its variables on and gets them back.
+// (python/adjoint/_for_loops/_takeover.py) hands its variables on and gets them back.
 #include "bindings/python.h"
 #include "python/frames.h"
 
@@ -41,12 +41,22 @@ PyObject* put(uintptr_t& slot, PyObject* value) {
       std::exchange(slot, reinterpret_cast<uintptr_t>(Py_NewRef(value))));
 }
 
-// _change_frame(frame, variables, lists): gives variables, by place, other values, and appends to lists; all of it or
-// nothing. No Python runs before it is done, so nobody sees a half of it.
+// Lets a tensor that was changed in place be what another one is: values, and history.
+void become(PyObject* pair) {
+  if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2)
+    type_error("_change_frame(): pairs of tensors are expected");
+  PyObject* t = PyTuple_GET_ITEM(pair, 0);
+  checked(PyObject_CallMethod(t, "detach_", nullptr));
+  checked(PyObject_CallMethod(t, "copy_", "O", PyTuple_GET_ITEM(pair, 1)));
+}
+
+// _change_frame(frame, variables, lists, tensors): gives variables, by place, other values, changes tensors, and appends
+// to lists; all of it or nothing. No Python runs before it is done, so nobody sees a half of it.
 PyObject* change_frame(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    if (n != 3 || !PyDict_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
-      type_error("_change_frame(frame, variables, lists)");
+    if (n != 4 || !PyDict_CheckExact(args[1]) || !PyList_CheckExact(args[2]) ||
+        !PyList_CheckExact(args[3]))
+      type_error("_change_frame(frame, variables, lists, tensors)");
     PyFrameObject* frame = frame_of(args[0], "_change_frame");
     std::vector<std::pair<int, PyObject*>> places;
     PyObject *key, *value;
@@ -58,6 +68,7 @@ PyObject* change_frame(PyObject*, PyObject* const* args, Py_ssize_t n) {
       }
       places.emplace_back(static_cast<int>(place), value);
     }
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(args[3]); ++k) become(PyList_GET_ITEM(args[3], k));
     std::vector<Object> gone;
     gone.reserve(places.size());
     Py_ssize_t done = 0;
@@ -117,8 +128,9 @@ PyMethodDef functions[] = {
     {"_frame_variables", reinterpret_cast<PyCFunction>(frame_variables), METH_FASTCALL,
      "_frame_variables(frame, absent): the variables of a frame, as they are."},
     {"_change_frame", reinterpret_cast<PyCFunction>(change_frame), METH_FASTCALL,
-     "_change_frame(frame, variables, lists): gives variables, by place, other values, and appends "
-     "to lists, given as pairs of a list and what it gets."},
+     "_change_frame(frame, variables, lists, tensors): gives variables, by place, other values, "
+     "appends to lists, given as pairs of a list and what it gets, and lets tensors, given as such "
+     "pairs, be what others are."},
     {"_swap_on_stack", reinterpret_cast<PyCFunction>(swap_on_stack), METH_FASTCALL,
      "_swap_on_stack(frame, depth, types, make): puts make(it) in place of what lies on the "
      "stack."},

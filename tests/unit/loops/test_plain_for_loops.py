@@ -331,15 +331,6 @@ def a_row_before_the_first(a: Any, w: Any, xs: Any) -> Any:
     return a
 
 
-def in_place(a: Any, w: Any, xs: Any) -> Any:
-    out = ad.zeros(3)
-    for _ in range(N):
-        a = ad.tanh(w @ a)
-        with ad.no_grad():
-            out.add_(a)
-    return a * out
-
-
 def a_dict_that_is_written(a: Any, w: Any, xs: Any) -> Any:
     s = {"x": a, "v": a * 0}
     for _ in range(N):
@@ -377,12 +368,6 @@ def a_list_that_grows(a: Any, w: Any, xs: Any) -> Any:
         a = ad.tanh(w @ a + x)
         if len(items) < 120:
             items.append(a * 0.5)
-    return a
-
-
-def draws(a: Any, w: Any, xs: Any) -> Any:
-    for _ in range(N):
-        a = ad.tanh(w @ a) + 0.1 * ad.rand(3)
     return a
 
 
@@ -612,8 +597,8 @@ LEFT = [
     *(one_list_in_a_list, a_dict_that_is_handed_on, keys_in_another_order, tensors_in_turns),
     *(an_attribute_that_is_no_field, the_class_above, items_with_attributes, conjugates),
     *(what_is_finalized, the_list_of_a_method, which_result, hooks_of_nodes),
-    *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more, in_place),
-    *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, draws, autocast),
+    *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more),
+    *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
     *(
         an_item_that_is_written,
