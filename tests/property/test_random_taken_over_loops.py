@@ -184,6 +184,8 @@ MORE_STATEMENTS = (
     "a[0] = 0.25",
     "a.mul_(0.5); a = a + {e}",
     "for j in range(2): p.mul_(0.5); p += 0.5 * {e}",
+    *("out[i] = a", "out[i] = {e}", "out[i] = p", "across[:, i] = b", "across[:, i + 1] = a * 1"),
+    *("sums[i] = a.sum()", "sums[i - 1] = b[0]", "out[i] = a; out[i].mul_(0.5)"),
 )
 MORE_RARE = (
     "rows.append(p)",
@@ -216,6 +218,15 @@ MORE_RARE = (
     "n += i",
     "p[i % 3] = 0.5",
     "a.add_(p); p = a",
+    "out[i] = 0.5",
+    "out[i] = a; b = b + 0.5 * out[i - 1]",
+    "out[i] = a; b = b + 0.5 * seen[0]",
+    "if i != {n}: out[i] = a",
+    "with ad.no_grad(): out[i] = a",
+    "out[i] = a; out[i + 1] = b",
+    "out[i] += b",
+    "seen[i % 3] = a",
+    "out = out * 1",
     "b.mul_(q)",
 )
 
@@ -273,6 +284,8 @@ def random_source(rng: random.Random, draws: bool = True, in_place: bool = False
             + rng.choice(("ad.zeros(3)", "a * 1", "xs[0] * 0.5"))
             + ", ad.zeros(()), xs[5:] * 0.5",
             "q, r = " + rng.choice(("b * 1", "b.clone()", "ad.ones(3)")) + ", ad.zeros(2, 3)",
+            "out, across, sums = ad.zeros(301, 3), ad.zeros(3, 301) + a[:, None], ad.zeros(301)",
+            "seen = out[40:60]",
             "part, both = q[:2], " + rng.choice(("(p, q)", "(a, b)")),
             "old = p.clone()",
         ]
@@ -290,7 +303,11 @@ def random_source(rng: random.Random, draws: bool = True, in_place: bool = False
         "ends = [x for x in (a, b, m, t, first, pair.left, state[0], d['v']) if x.numel() == 3]",
         "ends += kept[-2:] + [r for r in rows[::7]]",
         "ends += [x for path in paths[-30:] for x in path]",
-        *(["ends += [p, q, r, n, part, both[0] * 0.5]"] if in_place else []),
+        *(
+            ["ends += [p, q, r, n, part, both[0] * 0.5, out, across, sums, seen]"]
+            if in_place
+            else []
+        ),
         "everything = sum((x * 0.5).sum() for x in ends)",
     ]
     if rng.random() < 0.15:  # a gradient by a state inside a loop

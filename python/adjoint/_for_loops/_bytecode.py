@@ -35,7 +35,7 @@ _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200  # and coroutines
 
 
 class Site(NamedTuple):
-    """Where a body takes a row of a tensor by the item: ``name[i + shift]``, ``name[:, i]``.
+    """Where a body takes or writes a row by the item: ``name[i + shift]``, ``name[:, i] = x``.
 
     Attributes
     ----------
@@ -45,6 +45,8 @@ class Site(NamedTuple):
         By which axis, and how far from the item.
     repeats : bool
         Whether one step may come there several times.
+    writes : bool
+        Whether it writes the row.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Site(NamedTuple):
     axis: int
     shift: int
     repeats: bool
+    writes: bool
 
 
 class ForLoop(NamedTuple):
@@ -80,7 +83,7 @@ class ForLoop(NamedTuple):
     appended : frozenset of str
         Variables of which nothing is read but the method ``append``.
     sites : tuple of Site
-        Where it takes rows by the item.
+        Where it takes rows by the item, or writes them.
     """
 
     code: CodeType
@@ -383,10 +386,10 @@ def _uses_of_items(
         several.update(name for name in names if reads[name] > 1 or repeats)
         for k, item in ((k, item) for k in range(len(names)) for item in items):
             try:
-                axis, shift = _key_from(graph, op, names[k + 1 :], item, joins)
+                axis, shift, on = _key_from(graph, op, names[k + 1 :], item, joins)
             except _No:
                 continue
-            sites.append(Site(names[k], item, axis, shift, repeats))
+            sites.append(Site(names[k], item, axis, shift, repeats, on))
             taken.update((names[k], item))
     # What rows are taken of is read in no other way, and not written; items only at the head.
     writes = Counter(name for op in body.values() for name, on in op.accesses() if on)
@@ -410,8 +413,8 @@ def _reads(op: Op) -> list[str]:
 
 def _key_from(
     graph: Code, first: Op, more: list[str], target: str, joins: set[int | None]
-) -> tuple[int, int]:
-    """Axis and shift of a key that is made by what follows one of the variables of an op."""
+) -> tuple[int, int, bool]:
+    """Axis and shift of a key that is made by what follows a variable, and whether for a write."""
     if first.name != "LOAD_DEREF" and not first.name.startswith(("LOAD_FAST", "STORE_FAST_LOAD")):
         raise _No
     if any(name != target for name in more):
@@ -423,10 +426,10 @@ def _key_from(
         if following is None or following.start in joins:
             raise _No
         op = following
-        if op.is_item_of():
+        if op.is_item_of() or op.name == "STORE_SUBSCR":
             if len(stack) != 1:
                 raise _No
-            return _place_in(stack[0])
+            return *_place_in(stack[0]), op.name == "STORE_SUBSCR"
         _run(op, stack, target)
     raise _No
 

@@ -8,11 +8,13 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
+import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.compiler._guards import ABSENT
 from adjoint.compiler._names import place_of
 from adjoint.compiler._walk import Walk
+from adjoint.loops._drawn_numbers import DrawnNumbers
 from adjoint.loops._scan_call import run_as_instruction
 
 from . import _frames
@@ -65,16 +67,20 @@ class Rest:
         self._outputs = [Form.of(some) for some in new.values()]
         if not all(_is_plain(t) for one in self._outputs for t in one.tensors()):
             raise Unlike("it appends tensors that are not contiguous, or conjugates")
-        self._changed = before.changed
+        self._rows = [Rows(frame, loop, left[k : self.count : fold]) for k in range(fold)]
+        self._written = self._rows[0].written()
+        self._whole = Rows(frame, loop, left[: self.count]) if self._written else self._rows[0]
+        if not before.changed.keys() >= {*self._written}:
+            raise Unlike("it has not written a row")
+        self._changed = {k: t for k, t in before.changed.items() if k not in self._written}
         self._changed_facts = [facts(t) for t in self._changed.values()]
         self._carried = {
             k: form.since(before.forms[k])
             for k, form in sorted(now.forms.items())
-            if k not in self._changed
+            if k not in before.changed
         }
         carried = [t for form in self._carried.values() for t in form.tensors()]
         self._check_apart(carried, before.other_tensors(), left)
-        self._rows = [Rows(frame, loop, left[k : self.count : fold]) for k in range(fold)]
         self._proxies = {name: Proxy(name) for name in self._rows[0].names()}
         self._read = {
             name: self._proxies.get(name, now.values[name])
@@ -98,7 +104,7 @@ class Rest:
         if len({*places}) < len(places) or not {*places}.isdisjoint(map(id, others)):
             raise Unlike("two of its tensors are one")
         items = [t for column in left.columns() for t in column.tensors()]
-        if not share_no_memory([*self._changed.values()], [*carried, *others, *items]):
+        if not share_no_memory([*self._before.changed.values()], [*carried, *others, *items]):
             raise Unlike("it changes memory that it reads in another way")
 
     @staticmethod
@@ -118,25 +124,53 @@ class Rest:
         init += copies([*self._changed.values()])
         stacked = [t for rows in self._rows for t in rows.stacked()]
         apart = [t for rows in self._rows for t in rows.apart()]
+        numbers = DrawnNumbers()
         found = run_as_instruction(
             *(self._one_round, init, stacked, apart, self._fold == 1),
             *(self._rounds, self._users, self._done),
         )
         if found is None:
             return False
-        carry, outputs, both = found
+        try:
+            self._give(frame, *found, (iterators, [after]))
+        except BaseException:  # the plain loop goes on, and draws for itself
+            _core._refuse_recording("what a loop leaves could not be given to its variables")
+            numbers.put_back()
+            raise
+        return True
+
+    def _give(
+        self,
+        frame: FrameType,
+        carry: list[Tensor],
+        outputs: list[Tensor],
+        both: dict[int, int],
+        items: tuple[list[Any], Any],
+    ) -> None:
+        """Give the frame what the steps leave."""
+        outputs, written = self._rows_apart(outputs)
         columns = [[row.clone() for row in stacked.unbind(0)] for stacked in outputs]
         states = [*carry, *(t for column in columns for t in column)]
-        self._mark(states if len(states) > 1 else [])
+        several = len(states) + len(written) > 1
+        self._mark(states if several else [])
         for k, column in both.items():  # one tensor in the loop, which gets one gradient
             carry[k] = columns[column][-1]
-        values, lists = self._values(carry), [*self._appended(columns), (iterators, [after])]
+        values, lists = self._values(carry), [*self._appended(columns), items]
         changed = [*self._changed.values()]
         tensors = [*zip(changed, carry[len(carry) - len(changed) :], strict=True)]
+        tensors += [self._whole.to_write(k, t) for k, t in zip(self._written, written, strict=True)]
         self._forget()
         _frames.change(frame, values, lists, tensors)
-        self._mark(changed if len(states) > 1 else [])
-        return True
+        self._mark(changed if several else [])
+
+    def _rows_apart(self, outputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """The outputs that are appended, and rows to write, of all steps: these come last."""
+        count = len(self._written)
+        own = len(outputs) - self._fold * count
+        columns = [outputs[own + k :: count] for k in range(count)]
+        if self._fold == 1:
+            return outputs[:own], [column[0] for column in columns]
+        return outputs[:own], [ad.stack(column, 1).flatten(0, 1) for column in columns]
 
     def _are_alike(self, carry: Sequence[Tensor]) -> bool:
         given = iter(carry)
@@ -168,41 +202,43 @@ class Rest:
             )
         own = len(carry) - len(self._changed_facts)
         carry = [*carry[:own], *copies(carry[own:])]
-        outputs, given, start = [], iter(row), carry
+        outputs, written, given, start = [], [], iter(row), carry
         if not self._known and not self._are_alike(carry):
             raise Unlike("a tensor cannot stand for what is carried")
         for rows in self._rows:
             item = rows.take([next(given) for _ in range(rows.count)])
-            carry, new = self._one_step(carry, rows, item)
-            outputs += new
+            carry, appended, made = self._one_step(carry, rows, item)
+            outputs, written = outputs + appended, written + made
         if not self._known:
             others, changed = [*row, *self._before.other_tensors()], carry[own:]
-            if not have_memory_apart(start, [*others, *changed], carry, outputs):
+            if not have_memory_apart(start, [*others, *changed], carry, outputs + written):
                 raise Unlike("it appends tensors that share memory")
             if not share_no_memory(changed, [*carry[:own], *others]):
                 raise Unlike("it hands memory on that it changes")
             if [*map(facts, changed)] != self._changed_facts:
                 raise Unlike("a tensor changes its form")
             outdate(changed)
-        return carry, outputs
+        return carry, [*outputs, *written]
 
     def _one_step(
         self, carry: list[Tensor], rows: Rows, item: Any
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """The next carry, what is appended, and rows that are written."""
         lists: list[list[Any]] = [[] for _ in self._outputs]
         for proxy in self._proxies.values():
             proxy.rows = rows
         changed = carry[len(carry) - len(self._changed_facts) :]
         given = [*self._values(carry).values(), *self._read.values(), *lists, *changed]
         last = self._step(given, item)
+        written = rows.made()
         if rows.has_failed:
-            raise Unlike("it takes rows that it had not before")
+            raise Unlike("it takes or writes rows that it had not before")
         rows.let_go()
         own = len(self._carried)
         if any(t is not one for t, one in zip(changed, last[own:], strict=True)):
             raise Unlike("it lets a tensor go that it changes")
         following = self._flat(self._carried.values(), last[:own])
-        return [*following, *changed], self._flat(self._outputs, lists)
+        return [*following, *changed], self._flat(self._outputs, lists), written
 
     def _flat(self, forms: Any, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -233,7 +269,7 @@ class Rest:
         """Hold nothing of the program any more but what a step reads."""
         self._known = True
         self._lists, self._changed = {}, {}
-        for rows in self._rows:
+        for rows in (*self._rows, self._whole):
             rows.forget()
         self._before.forget()
         for form in (*self._carried.values(), *self._outputs):

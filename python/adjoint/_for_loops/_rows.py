@@ -1,4 +1,4 @@
-"""What a step takes of its item, as rows that a scan hands on."""
+"""What a step takes of its item, as rows that a scan hands on; and rows that it writes by it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
 
 from . import _frames
@@ -60,13 +61,23 @@ class Rows:
             one for one in items.columns() if isinstance(one, Tensors) and one.becomes_rows
         ]
         self._numbers = dict(_numbers(items, loop.target))
-        self._sites = sorted({site[:4] for site in loop.sites})
+        self._sites = sorted({site[:4] for site in loop.sites if not site.writes})
         self._tensors = {site.name: self._tensor_of(frame, loop, site) for site in loop.sites}
         self.count = len(self._columns) + len(self._sites)
+        self._writes = {site.name: site[1:4] for site in loop.sites if site.writes}
+        self._forms = {
+            name: _form_of_row(self._tensors[name], self._writes[name][1]) for name in self._writes
+        }
+        self._has_graph = _core.is_grad_enabled()
+        self._written: dict[str, Tensor] = {}
 
     def names(self) -> list[str]:
         """The variables that have what it takes rows of."""
         return [*self._tensors]
+
+    def written(self) -> list[str]:
+        """The variables whose tensors it writes rows of."""
+        return sorted(self._writes)
 
     def _of_tensors(self, loop: ForLoop, name: str, column: Numbers | Tensors) -> Tensors:
         """A column whose tensors are alike."""
@@ -92,34 +103,47 @@ class Rows:
         low, high = sorted((numbers[0] + site.shift, numbers[-1] + site.shift))
         if not 0 <= low <= high < t.shape[site.axis]:
             raise Unlike("it takes rows that are not there, or from the end")
-        several = sum(one.name == site.name for one in loop.sites) > 1 or site.repeats
-        if t.requires_grad and several:
+        others = [one for one in loop.sites if one.name == site.name and one is not site]
+        if site.writes and (others or site.repeats):
+            raise Unlike("it writes several rows of a tensor, or reads some too")
+        if t.requires_grad and (others or site.repeats):
             raise Unlike("it takes several rows of what gets a gradient")
         return t
 
     def apart(self) -> list[Tensor]:
         """What must be read by rows alone, as sums of gradients would be in another order."""
-        return [*self._apart, *(t for t in self._tensors.values() if t.requires_grad)]
+        read = [t for name, t in self._tensors.items() if name not in self._writes]
+        return [*self._apart, *(t for t in read if t.requires_grad)]
 
     def stacked(self) -> list[Tensor]:
         """The rows of all steps that are left, by place."""
         found = [ad.stack(column.things) for column in self._columns]
         for name, item, axis, shift in self._sites:
-            numbers = self._numbers[item]
-            low, high = sorted((numbers[0] + shift, numbers[-1] + shift))
-            rows = self._tensors[name].movedim(axis, 0) if axis else self._tensors[name]
-            rows = rows[low : high + 1 : abs(numbers.step)]
-            found.append(rows.flip(0) if numbers.step < 0 else rows)
+            rows = self._part(name, item, axis, shift)
+            found.append(rows.flip(0) if self._numbers[item].step < 0 else rows)
         return found
+
+    def _part(self, name: str, item: str, axis: int, shift: int) -> Tensor:
+        """The rows of all steps that are left, as they lie in a tensor."""
+        numbers = self._numbers[item]
+        low, high = sorted((numbers[0] + shift, numbers[-1] + shift))
+        rows = self._tensors[name].movedim(axis, 0) if axis else self._tensors[name]
+        return rows[low : high + 1 : abs(numbers.step)]
+
+    def to_write(self, name: str, made: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of a tensor that all steps write, and what that gets: rows of all steps."""
+        item, axis, shift = self._writes[name]
+        made = made.flip(0) if self._numbers[item].step < 0 else made
+        return self._part(name, item, axis, shift), made
 
     def take(self, row: Sequence[Tensor]) -> Any:
         """Have the rows of one step: its item."""
-        self._now = row
+        self._now, self._written = row, {}
         return self._items.with_rows(iter(row))
 
     def let_go(self) -> None:
         """The step has run."""
-        self._now = ()
+        self._now, self._written = (), {}
 
     def row(self, name: str, key: Any) -> Tensor:
         """What a step takes of a tensor."""
@@ -131,6 +155,29 @@ class Rows:
         self.has_failed = True  # somebody may catch the error
         raise IndexError(f"a step took the row {key} of `{name}`, which it had not before")
 
+    def write(self, name: str, key: Any, value: Any) -> None:
+        """Note what a step writes to a row of a tensor: a copy, as it is then."""
+        parts = key if type(key) is tuple else (key,)
+        (axis,) = (k for k, part in enumerate(parts) if type(part) is not slice)
+        item, by, shift = self._writes.get(name, ("", -1, 0))
+        known = by == axis and self._numbers[item][0] + shift == parts[axis]
+        known = known and name not in self._written and _core.is_grad_enabled() is self._has_graph
+        if (
+            not known
+            or type(value) is not Tensor
+            or ((*value.shape,), value.dtype) != self._forms[name]
+        ):
+            self.has_failed = True  # somebody may catch the error
+            raise IndexError(f"a step wrote the row {key} of `{name}`, which it had not before")
+        self._written[name] = value.clone()
+
+    def made(self) -> list[Tensor]:
+        """What the step has written."""
+        if len(self._written) < len(self._writes):
+            self.has_failed = True
+            return []
+        return [self._written[name] for name in self.written()]
+
     def forget(self) -> None:
         """Let go of what was stacked."""
         self._items = self._items[:1]
@@ -139,7 +186,7 @@ class Rows:
 
 
 class Proxy:
-    """Has the place of a tensor in a step which does nothing with it but take rows by the item.
+    """Has the place of a tensor in a step, which takes or writes rows of it by the item, no more.
 
     Attributes
     ----------
@@ -156,3 +203,11 @@ class Proxy:
     def __getitem__(self, key: Any) -> Tensor:
         assert self.rows is not None
         return self.rows.row(self._name, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        assert self.rows is not None
+        self.rows.write(self._name, key, value)
+
+
+def _form_of_row(t: Tensor, axis: int) -> tuple[Any, Any]:
+    return (*t.shape[:axis], *t.shape[axis + 1 :]), t.dtype

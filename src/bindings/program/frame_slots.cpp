@@ -41,12 +41,14 @@ PyObject* put(uintptr_t& slot, PyObject* value) {
       std::exchange(slot, reinterpret_cast<uintptr_t>(Py_NewRef(value))));
 }
 
-// Lets a tensor that was changed in place be what another one is: values, and history.
+// Lets a tensor that was changed in place be what another one is: values, and history. So for a part of a tensor.
 void become(PyObject* pair) {
   if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2)
     type_error("_change_frame(): pairs of tensors are expected");
   PyObject* t = PyTuple_GET_ITEM(pair, 0);
-  checked(PyObject_CallMethod(t, "detach_", nullptr));
+  if (!is_tensor(t)) type_error("_change_frame(): pairs of tensors are expected");
+  // A view is a part of what has a history of its own.
+  if (!as_tensor(t)->base) checked(PyObject_CallMethod(t, "detach_", nullptr));
   checked(PyObject_CallMethod(t, "copy_", "O", PyTuple_GET_ITEM(pair, 1)));
 }
 
