@@ -145,7 +145,11 @@ def _walk_start(
 def _walk_stop() -> _bool: ...
 def _frame_variables(frame: FrameType, absent: Any, /) -> list[Any]: ...
 def _change_frame(
-    frame: FrameType, variables: dict[_int, Any], lists: list[tuple[list[Any], list[Any]]], /
+    frame: FrameType,
+    variables: dict[_int, Any],
+    lists: list[tuple[list[Any], list[Any]]],
+    tensors: list[tuple[Tensor, Tensor]],
+    /,
 ) -> None: ...
 def _swap_on_stack(
     frame: FrameType, depth: _int, types: tuple[type, ...], make: Callable[[Any], Any], /

@@ -202,7 +202,9 @@ class Rest:
             )
         own = len(carry) - len(self._changed_facts)
         carry = [*carry[:own], *copies(carry[own:])]
-        outputs, written, given, start = [], [], iter(row), carry
+        outputs: list[Tensor] = []
+        written: list[Tensor] = []
+        given, start = iter(row), carry
         if not self._known and not self._are_alike(carry):
             raise Unlike("a tensor cannot stand for what is carried")
         for rows in self._rows:

@@ -132,6 +132,8 @@ def run_as_instruction(
         return None
     if made.forward.calls_python() and not may_call:
         return None
+    reached = [t for t in made.reached if _core._is_made_here(t)]
+    _core._unrecorded(lambda: made.keep(reached))
     try:
         last, outputs = call._by_loop(made, carry.tensors, rows)
     except BaseException:  # the plain loop goes on, and draws them itself

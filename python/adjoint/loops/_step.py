@@ -18,7 +18,8 @@ over (`_core._take_sum`), and handed back with the steps added.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from adjoint import _core
@@ -224,11 +225,36 @@ class Step(FirstCall, StepForms):
         """The backward program for gradients of these outputs, with sums for these inputs."""
         found = self._programs.get((outputs, sums))
         if found is None:
-            if hasattr(self, "_asked") and self._current_versions() != self._versions:
-                self._asked.add((outputs, sums))
-                raise Refused("a tensor that it read was changed since it was recorded", "")
-            found = self._programs[outputs, sums] = self._take_down(outputs, sums)
+            with self._as_it_was():
+                if hasattr(self, "_asked") and self._current_versions() != self._versions:
+                    self._asked.add((outputs, sums))
+                    raise Refused("a tensor that it read was changed since it was recorded", "")
+                found = self._programs[outputs, sums] = self._take_down(outputs, sums)
         return found
+
+    def keep(self, tensors: list[Tensor]) -> None:
+        """Keep the values of some that it reads, which may be changed in place later.
+
+        So backward programs can be taken down then, too.
+        """
+        self._kept_tensors = tensors
+        self._kept_state = _core._keep_state(tensors) if tensors else None
+
+    @contextmanager
+    def _as_it_was(self) -> Iterator[None]:
+        """For the length of a ``with`` block, what was kept has its values and versions again."""
+        before = getattr(self, "_kept_state", None)
+        if before is None or self._current_versions() == self._versions:
+            yield
+            return
+        now = _core._keep_state(self._kept_tensors)
+        try:
+            _core._put_back(before)
+            yield
+        except RuntimeError as error:  # its memory has another size now
+            raise Refused(str(error), "") from None
+        finally:
+            _core._put_back(now)
 
     def programs_in_use(self) -> dict[tuple[Flags, Flags], Backward]:
         """The backward programs that loops have asked for."""

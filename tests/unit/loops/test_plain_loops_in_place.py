@@ -185,10 +185,22 @@ def detached_on_the_way(a: Any, w: Any) -> Any:
     return x + w @ a
 
 
+def read_inside_and_changed_around(a: Any, w: Any) -> Any:
+    """What the inner loop reads is changed before that is differentiated, in a way of its own."""
+    p, rows = a * 1, []
+    for _ in range(30):
+        p.add_(0.1)
+        for _ in range(40):
+            a = 0.5 * ad.sin(w @ a)
+            rows.append(p * 0.5)
+    return rows[-1] + a
+
+
 TAKEN = [
     *(added_up, by_methods, boundaries, made_and_changed, without_gradients, values_alone),
     *(a_counter, rows_of_copies, by_a_function, by_another_name, seen_from_elsewhere),
     *(loops_in_a_loop, read_and_then_changed, detached_on_the_way),
+    read_inside_and_changed_around,
 ]
 
 
