@@ -131,7 +131,7 @@ def left_of(iterator: Any) -> Items | None:
     if isinstance(iterator, zip):
         return None if state or not parts else _zipped(parts)
     if isinstance(iterator, enumerate):
-        inside = _inside(parts, 0)
+        inside = _inside(parts, 0, _ASKED_BY_ENUMERATE)
         return inside and Zipped([Numbers(range(parts[1], parts[1] + len(inside))), inside])
     at = state[0] if state else 0
     if isinstance(parts[0], range):
@@ -142,14 +142,14 @@ def left_of(iterator: Any) -> Items | None:
 
 
 def _zipped(iterators: tuple[Any, ...]) -> Items | None:
-    parts = [_inside(iterators, k) for k in range(len(iterators))]
+    parts = [_inside(iterators, k, _ASKED_BY_ZIP) for k in range(len(iterators))]
     found = [part for part in parts if part is not None]
     return Zipped(found) if len(found) == len(parts) else None
 
 
-def _inside(parts: tuple[Any, ...], k: int) -> Items | None:
+def _inside(parts: tuple[Any, ...], k: int, by_one: int) -> Items | None:
     """What an iterator has still that one other iterator asks, and nobody else."""
-    return left_of(parts[k]) if sys.getrefcount(parts[k]) <= _ASKED_BY_ONE else None
+    return left_of(parts[k]) if sys.getrefcount(parts[k]) <= by_one else None
 
 
 def _held_by_one(held: Any) -> int:
@@ -163,7 +163,8 @@ def _references(iterator: Any) -> int:
 
 # By what holds it, the recording, and who counts.
 _IN_ONE = max(map(sys.getrefcount, islice([object()], 1))) + 1
-_ASKED_BY_ONE = _references(enumerate(iter([1])))
+# `enumerate` makes the tuple that it answers with, `zip` has it.
+_ASKED_BY_ENUMERATE, _ASKED_BY_ZIP = (_references(kind(iter([1]))) for kind in (enumerate, zip))
 # Of one that its iterator has, while `parts` has it, too.
 _COUNTS: dict[type, int] = {
     tuple: _references(iter((Tensor, object()))),

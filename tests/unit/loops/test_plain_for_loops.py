@@ -371,6 +371,13 @@ def a_list_that_grows(a: Any, w: Any, xs: Any) -> Any:
     return a
 
 
+def a_zipped_iterator_has_a_name(a: Any, w: Any, xs: Any) -> Any:
+    left = iter(xs)
+    for x, _ in zip(left, range(N), strict=False):
+        a = ad.tanh(w @ a + x)
+    return a * len([*left])
+
+
 def the_iterator_has_a_name(a: Any, w: Any, xs: Any) -> Any:
     items = iter(range(2 * N))
     count = 0
@@ -600,6 +607,7 @@ LEFT = [
     *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more),
     *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
+    a_zipped_iterator_has_a_name,
     *(
         an_item_that_is_written,
         rows_of_what_is_written,
