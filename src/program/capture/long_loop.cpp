@@ -13,6 +13,20 @@ namespace {
 constexpr size_t kMostTrimmed = 8, kAround = 2;
 constexpr int kMostRegisters = 1 << 20;
 
+// Whether a stretch has all that a register of it is a view of, view by view, and that moves. A view of
+// the one that the period before made, and so on, goes back to what stands before all of them.
+bool has_behind(const Pattern& p, int reg) {
+  for (size_t views = 0; views <= p.size(); ++views) {
+    Pattern::Place at;
+    if (!p.find(reg, at)) return true;
+    size_t line = at.line % p.size();
+    if (p.line(line).kind != Kind::Alias || !p.moves(line).reads[0]) return true;
+    reg = p.at(at.line).reads[0].reg;
+    if (!p.stretch().has(reg)) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 int Renumbered::to(int reg) {
@@ -67,11 +81,7 @@ bool LongLoop::is_before(const Pattern& p, size_t first, size_t last) const {
       if (i.reads[r].reg >= part_ || !step) continue;
       for (size_t j : {first, last - 1}) {
         int reg = i.reads[r].reg + static_cast<int>(j) * step;
-        if (!p.stretch().has(reg)) return false;
-        Pattern::Place at;
-        if (!p.find(reg, at) || p.line(at.line % p.size()).kind != Kind::Alias) continue;
-        bool moves = p.moves(at.line % p.size()).reads[0] != 0;
-        if (moves && !p.stretch().has(p.at(at.line).reads[0].reg)) return false;
+        if (!p.stretch().has(reg) || !has_behind(p, reg)) return false;
       }
     }
   }

@@ -561,6 +561,14 @@ def conjugates(a: Any, w: Any, xs: Any) -> Any:
     return ad.view_as_real(z * 1)
 
 
+def a_view_of_a_view(a: Any, w: Any, xs: Any) -> Any:
+    m = w * 1
+    for _ in range(N):
+        m = m.T
+        a = ad.tanh(m @ a) + m[1:].sum(0)
+    return a
+
+
 def what_is_finalized(a: Any, w: Any, xs: Any) -> Any:
     count = [0]
 
@@ -607,7 +615,7 @@ LEFT = [
     *(a_number_that_changes, a_counter, the_item, rows_otherwise, rows_and_more),
     *(a_row_before_the_first, a_dict_that_is_written, an_object_that_is_written, autocast),
     *(a_list_with_two_names, a_list_that_grows, the_iterator_has_a_name, variables_by_name),
-    a_zipped_iterator_has_a_name,
+    *(a_zipped_iterator_has_a_name, a_view_of_a_view),
     *(
         an_item_that_is_written,
         rows_of_what_is_written,
