@@ -310,8 +310,9 @@ class _Builder:
         self.code = data["code"]
         self.inputs = [_index(r, len(self.forms)) for r in _numbers(data["inputs"])]
         self.outputs = [-1 if r == -1 else _index(r, len(self.forms)) for r in data["outputs"]]
+        self.given = {*self.inputs}
         roots = {self.forms[r][2] for r in self.inputs}
-        if len(roots) < len({*self.inputs}) and _changes(self.code):
+        if len(roots) < len(self.given) and _changes(self.code):
             raise ValueError("inputs share memory, and some is changed in place")
         self.values: dict[int, Tensor] = {r: _stand_in(self.forms[r][0]) for r in self.inputs}
         self.made: set[int] = set(self.inputs)
@@ -350,8 +351,8 @@ class _Builder:
         places = [*zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)]
         reads = [self.values[r] for r, _, _ in places]
         writes = [w if w == -1 else _index(w, len(self.forms)) for w in _numbers(one["writes"])]
-        kept = [w for w in writes if w != -1]
-        if len({*kept}) < len(kept) or not self.made.isdisjoint(kept):
+        kept = {w for w in writes if w != -1}  # there may be thousands
+        if len(kept) < len(writes) - writes.count(-1) or not self.made.isdisjoint(kept):
             raise ValueError("a value is made twice")
         if len(writes) != 1 and kind in ("header", "constant", "rows"):
             raise ValueError(f"an instruction ({kind}) gives one value")
@@ -398,7 +399,7 @@ class _Builder:
         del reads, made
         for r in (*(r for r, _, _ in places), *kept):
             self.left[r] = self.left.get(r, 0) - (r not in kept)
-            if self.left[r] <= 0 and r not in self.inputs:
+            if self.left[r] <= 0 and r not in self.given:
                 self.values.pop(r, None)
 
     @staticmethod
@@ -425,12 +426,14 @@ class _Builder:
         self._check_room(args, reads, writes)
         if in_place:
             places, reads = [(0, 0, -1), *places[1:]], reads
+        copied: dict[int, list[Any]] = {}  # there may be thousands of items
         for (_, at, item), value in zip(places, reads, strict=True):
             if item == -1:
                 args[_index(at, len(args))] = value
-            else:
-                whole = args[_index(at, len(args))] = list(args[_index(at, len(args))])
-                whole[_index(item, len(whole))] = value
+                continue
+            if at not in copied:
+                copied[at] = args[at] = list(args[_index(at, len(args))])
+            copied[at][_index(item, len(copied[at]))] = value
         before = recording.size()
         _core._call_op(one["op"], in_place, args)
         if recording.size() != before + 1:
@@ -482,7 +485,7 @@ class _Builder:
 
     def _check_taken(self, registers: list[int]) -> None:
         """Memory that is taken has no other reader."""
-        if any(self.reads[r] != 1 or r in self.inputs for r in registers):
+        if any(self.reads[r] != 1 or r in self.given for r in registers):
             raise ValueError("a stack that is taken has other readers")
 
     def _loop(
