@@ -11,11 +11,14 @@ from adjoint._core import Tensor
 __all__ = ["Carry", "as_argument", "as_variable", "in_order", "tensor_of", "without"]
 
 
+_NUMBERS = (bool, int, float, complex)
+
+
 def tensor_of(leaf: Any) -> Tensor:
     """A leaf of a carry, or of an output, as a tensor."""
     if isinstance(leaf, Tensor):
         return leaf
-    if isinstance(leaf, bool | int | float | complex):
+    if isinstance(leaf, _NUMBERS):
         return ad.tensor(leaf)
     name = type(leaf).__name__
     fix = ""
@@ -146,14 +149,22 @@ class Carry:
                 "place; fix: return the new value, or start with init.clone()"
             )
 
-    def flat(self, value: Any) -> list[Tensor]:
-        """The leaves of the next carry, which must be like the first."""
+    def leaves(self, value: Any) -> list[Any]:
+        """Those of what a step returned as the next carry, of the same structure."""
         leaves, spec = _tree.flatten(value)
         if spec != self.spec:
             raise ValueError(
                 f"{self._loop}: a step was given a carry of the structure {self.spec} and returned "
                 f"one of the structure {spec}"
             )
+        for k, leaf in enumerate(leaves):
+            if k not in self._fixed and not isinstance(leaf, (Tensor, *_NUMBERS)):
+                tensor_of(leaf)  # which says what it is
+        return leaves
+
+    def flat(self, value: Any) -> list[Tensor]:
+        """The leaves of the next carry, which must be like the first."""
+        leaves = self.leaves(value)
         for k, was in self._fixed.items():
             if leaves[k] is not was and leaves[k] != was:
                 raise ValueError(

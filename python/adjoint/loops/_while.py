@@ -88,6 +88,7 @@ def while_loop(
 
     def step(state: Any) -> tuple[Any, Any]:
         state = following(state)
+        carry.leaves(state)  # before the condition meets what it was not written for
         return state, goes_on(state)
 
     def plainly(state: list[Tensor], on: Any, done: int = 0) -> list[Tensor]:

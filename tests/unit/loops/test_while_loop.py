@@ -85,6 +85,20 @@ def test_a_condition_that_is_not_a_bool() -> None:
         ad.while_loop(lambda x: x.sum() < 3, lambda x: x.sum(), ad.ones(2))
 
 
+@pytest.mark.parametrize(
+    "body, error",
+    [
+        (lambda x: None, "not NoneType"),
+        (lambda x: "on", "not str"),
+        (lambda x: (x, x), "structure"),
+    ],
+)
+def test_a_body_that_gives_no_state(body: Any, error: str) -> None:
+    """It says so before the condition meets what it was not written for."""
+    with pytest.raises((TypeError, ValueError), match=error):
+        ad.while_loop(lambda x: x < 3, body, 0.0)
+
+
 def test_map_is_a_stack_of_calls() -> None:
     w = ad.rand(3, requires_grad=True)
     xs = {"a": ad.rand(5, 3), "b": ad.rand(5)}
