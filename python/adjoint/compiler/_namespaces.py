@@ -87,9 +87,11 @@ class Namespaces(Notes):
         if not self._whole and (new or others):
             for space in self._spaces:
                 self._watch(space, (new if space.adjoints else others) & space.before.keys())
-        if new:
-            for module, path in self._modules:
-                self._reach_names(module, path, new)
+        for module, path in self._modules:
+            # What adjoint asks of its own modules is not the function's business.
+            asked = others if module.__name__.partition(".")[0] == "adjoint" else new
+            if asked:
+                self._reach_names(module, path, asked)
 
     def _reach_fields(self, thing: Any, path: str, fields: Iterable[str]) -> None:
         """What is asked of a function or a class that stands in no dict."""

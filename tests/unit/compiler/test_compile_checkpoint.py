@@ -129,3 +129,18 @@ def test_other_hooks_inside_a_checkpoint_see_every_saved_value() -> None:
 
     checkpoint(inside, x, use_reentrant=False)
     assert len(seen) > 6
+
+
+def test_a_function_may_import_what_it_calls() -> None:
+    """What adjoint's own code asks for is not asked of the module that was imported."""
+
+    def function(x: ad.Tensor) -> ad.Tensor:
+        from adjoint.utils.checkpoint import checkpoint
+
+        return checkpoint(ad.tanh, x, use_reentrant=False)
+
+    fast, x = ad.compile(function, fullgraph=True), ad.ones(3, requires_grad=True)
+    (expected,) = ad.autograd.grad(function(x).sum(), x)
+    for _ in range(3):
+        assert ad.equal(ad.autograd.grad(fast(x).sum(), x)[0], expected)
+    assert len(fast.programs) == 1
