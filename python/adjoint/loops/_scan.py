@@ -103,7 +103,10 @@ def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec | No
     names = _tree.paths(spec, "xs")
     for name, leaf in zip(names, leaves, strict=True):
         if not isinstance(leaf, Tensor):
-            raise TypeError(f"scan(): {name} is {type(leaf).__name__}, not a tensor")
+            raise TypeError(
+                f"scan(): {name} is {type(leaf).__name__}, not a tensor; fix: hand over one "
+                "tensor with a row for each step, as ad.tensor() makes it of numbers or an array"
+            )
         if leaf.dim() == 0:
             raise ValueError(f"scan(): {name} is a scalar, which has no rows")
     sizes = {leaf.shape[0]: name for name, leaf in zip(names, leaves, strict=True)}

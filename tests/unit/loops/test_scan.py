@@ -511,7 +511,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "scalar": (lambda: ad.scan(lambda c, x: (c, x), 1.0, ad.ones(())), ValueError, "no rows"),
     "negative": (lambda: ad.scan(lambda c, x: (c, x), 1.0, length=-1), ValueError, "negative"),
-    "list": (lambda: ad.scan(lambda c, x: (c, x), 1.0, [1.0]), TypeError, "not a tensor"),
+    "list": (lambda: ad.scan(lambda c, x: (c, x), 1.0, [1.0]), TypeError, "not a tensor; fix: "),
     "no pair": (lambda: ad.scan(lambda c, x: c, 1.0, length=2), TypeError, "returns a pair"),
     "structure": (
         lambda: ad.scan(lambda c, x: ((c, c), None), 1.0, length=2),
