@@ -123,8 +123,8 @@ class Curvature:
     ) -> None:
         self.point, self.steps, self.pattern, self.seed = point, steps, pattern, seed
         # Moves are rounded to the dtypes of the inputs, which shows like noise of the outputs.
-        given = [float(np.finfo(real_dtype(d)).eps) for d in point.inputs.dtypes]
-        self.noise = max(steps.rounding, *given)
+        self.given = [float(np.finfo(real_dtype(d)).eps) for d in point.inputs.dtypes]
+        self.noise = max(steps.rounding, *self.given)
         self.size = float(self.noise**0.25)  # of steps, in units of the length
         n = point.inputs.size
         self.groups = np.arange(n) if pattern is None else pattern.colours
@@ -432,6 +432,11 @@ class Curvature:
             except EvaluationError:
                 self._rough = [self.noise * np.abs(self.point.y)[None]]
         return self._rough
+
+    @property
+    def has_sides(self) -> bool:
+        """Whether the values that pulls share are there."""
+        return bool(self._sides)
 
     def sizes(self, u: Any) -> tuple[Any, Any]:
         """J'u and the diagonal of the second derivatives, from the values that pulls share."""

@@ -68,11 +68,11 @@ class SecondDerivatives:
 
     def pull(self, u: Any, w: Any) -> tuple[Any, bool]:
         """The derivative of J'u along w; and whether it is known to be accurate."""
-        return self._found(_Pull(u, w))
+        return self._found(_Pull(u, w, self.curvature))
 
     def push(self, v: Any, w: Any) -> tuple[Any, bool]:
         """The derivative of Jv along w, likewise."""
-        return self._found(_Push(v, w, self._whole))
+        return self._found(_Push(v, w, self.curvature, self._whole))
 
     def _found(self, asked: _Pull | _Push) -> tuple[Any, bool]:
         plain = self._plain(asked) if self.step is None else None
@@ -165,8 +165,9 @@ class SecondDerivatives:
 class _Pull:
     """The derivative of J'u along w."""
 
-    def __init__(self, u: Any, w: Any) -> None:
+    def __init__(self, u: Any, w: Any, usual: Curvature) -> None:
         self.u, self.w = u, w
+        self.usual = usual  # by the steps of second differences
         self.reach = w
 
     def of(self, at: Curvature) -> Product:
@@ -181,6 +182,9 @@ class _Pull:
     def _sizes(self, at: Curvature, value: Any) -> tuple[Any, Any]:
         """What each entry is compared with: the largest in units of the lengths, and as it is."""
         slopes, diagonal = at.sizes(self.u)
+        if at is not self.usual and self.usual.has_sides:
+            # What longer steps lead across (a jump) makes none of these large.
+            diagonal = np.fmin(np.abs(diagonal), np.abs(self.usual.sizes(self.u)[1]))
         length, along = at.length, at.along(self.w, at.length)
         with np.errstate(all="ignore"):
             units, flat = length * along, FLAT * np.abs(slopes * length)
@@ -221,8 +225,9 @@ class _Pull:
 class _Push:
     """The derivative of Jv along w."""
 
-    def __init__(self, v: Any, w: Any, whole: dict[float, Any]) -> None:
+    def __init__(self, v: Any, w: Any, usual: Curvature, whole: dict[float, Any]) -> None:
         self.v, self.w = v, w
+        self.usual = usual
         self.reach = np.abs(v) + np.abs(w)
         self.whole = whole  # by the steps: what outputs bend altogether
         self._seen: dict[float, Any] = {}
@@ -234,7 +239,8 @@ class _Push:
         """The largest error, relative to what counts for its output."""
         units = at.along(self.v, at.length) * at.along(self.w, at.length)
         with np.errstate(all="ignore"):
-            size = np.fmax(np.abs(value) * units, self._sizes(at))
+            seen = np.fmin(self._sizes(at), self._sizes(self.usual))
+            size = np.fmax(np.abs(value) * units, seen)
             return _most(error * units / np.fmax(size, _OTHER * _most(size)))
 
     def _sizes(self, at: Curvature) -> Any:

@@ -252,3 +252,29 @@ def test_at_bounds_they_are_right_or_warned_of(dtype):
             off = np.abs(found.numpy().astype(float) - wanted).max()
             silent.append(off / np.abs(wanted).max())
     assert len(silent) > 5 and np.max(silent) < 5 * accuracy
+
+
+def beside_a_jump(seed: int) -> Any:
+    """Sines that grow by a half beyond a place near the input; the Hessian of their sum."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 6))
+    x, A, k = rng.normal(size=n), rng.normal(size=(n, n)), int(rng.integers(n))
+    place = x[k] * (1 + 10.0 ** rng.uniform(-6, -1) * rng.choice([-1, 1]))
+
+    def function(v: Any) -> Any:
+        return np.sin(A @ v) * (1.5 if v[k] > place else 1.0)
+
+    return function, x, -(A.T * function(x)) @ A
+
+
+@pytest.mark.parametrize("mode", [ad.func.jacrev, ad.func.jacfwd])
+def test_a_jump_that_longer_steps_lead_across_does_not_hide_what_it_does(mode):
+    silent = 0
+    for seed in range(80):
+        function, x, wanted = beside_a_jump(seed)
+        f = ad.external(function)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = ad.func.jacfwd(mode(lambda z, f=f: f(z).sum()))(ad.tensor(x)).numpy()
+        silent += not seen and np.abs(found - wanted).max() > 1e-4 * np.abs(wanted).max()
+    assert silent == 0
