@@ -20,6 +20,7 @@ __all__ = [
     "CENTRAL",
     "alike",
     "along_parts",
+    "common_size",
     "direction_size",
     "direction_steps",
     "directional",
@@ -127,6 +128,12 @@ def _of_alike(point: Point, steps: Steps, v: Any, bends: list[Any] | None) -> An
     index = int(np.argmax((wide.scale != steps.scale) & (v != 0)))
     warn(point, index, rows & unsure, direction_size(wide, v, 2))
     return np.where(rows & take, again, found)
+
+
+def common_size(steps: Steps, v: Any) -> float:
+    """The one step that `directional` takes along ``v``; infinite if it may take several."""
+    alone = len(alike(steps, v)) == 1 and shortened(steps, v, np.ones(1, bool)) is None
+    return direction_size(steps, v, 2) if alone else float("inf")
 
 
 def shortened(steps: Steps, v: Any, unseen: Any) -> Steps | None:

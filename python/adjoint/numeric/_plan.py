@@ -17,7 +17,7 @@ import numpy as np
 from ._bends import Bends, mended, mended_along
 from ._coordinates import real_dtype
 from ._difference_tally import count_differences
-from ._directional import CENTRAL, directional
+from ._directional import CENTRAL, common_size, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
 from ._jacobians import Jacobian, undefined
@@ -40,6 +40,8 @@ from ._verification import (
     PAIR,
     gap_along,
     has_few_digits,
+    look_for_loss,
+    look_for_loss_along,
     pair_agrees,
     random_direction,
     refuse_nonlinear,
@@ -136,7 +138,10 @@ class Plan:
             return found
         if kind == "elementwise" and max(point.inputs.sizes, default=0) < 2:
             return found
-        return self._held(stencil, point, steps, kind, pattern, found)
+        held = self._held(stencil, point, steps, kind, pattern, found)
+        if stencil is not None and self.noise is None and self._chooses(steps):
+            look_for_loss(point, steps, stencil, held)
+        return held
 
     def _together(
         self, stencil: Stencil | None, point: Point, steps: Steps, batch: tuple[int, ...]
@@ -321,6 +326,8 @@ class Plan:
         """Jv, with what lies between the ends of a step told from a smooth function."""
         if not self.verifies or not self._chooses(steps):
             return found
+        if self.noise is None and v.any():
+            look_for_loss_along(point, steps, v, common_size(steps.together(), v), found)
         made, settled = mended_along(point, steps, v, found, bends)
         if not settled:
             warn_of_direction(point)
@@ -398,7 +405,8 @@ class Plan:
         else:
             length = np.fmin(length, 1.0)
         found = Curvature(point, steps, length, pattern, self.method.seed)
-        made = SecondDerivatives(found, accuracy(max(steps.noise, noise)))
+        # A number of Python's that is made of float32 has no more digits than these.
+        made = SecondDerivatives(found, accuracy(max(steps.noise, noise, *found.given)))
         # Where first derivatives took steps of their own, values at common steps say little.
         made.careful = not steps.suit
         return made
@@ -481,6 +489,7 @@ class Plan:
                 more = 2 * MOST_PAIRS * directions
         if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
             more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
+            more += PAIR  # where derivatives are lost in rounding
             more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
             more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):

@@ -23,7 +23,7 @@ from ._errors import EvaluationError, ExternalError
 from ._jacobians import Dense, Diagonal, Jacobian, Sparse
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny_elements import attempts
+from ._tiny_elements import attempts, widened
 
 if TYPE_CHECKING:
     from ._method import Method
@@ -34,6 +34,8 @@ __all__ = [
     "SHORT",
     "entries_of",
     "gap_along",
+    "look_for_loss",
+    "look_for_loss_along",
     "pair_agrees",
     "refuse_nonlinear",
     "refuse_pattern",
@@ -53,6 +55,8 @@ _NOTHING = 1e-3
 _DIGITS = 5e-6  # noise beyond which a function is told of, unless its user said so
 _CLOSE, _EXACT = 1e-3, 1e-4  # steps, and changes of a slope, that no staircase has
 _SEEN = 100.0  # roundings
+_LOST = 0.05  # of the largest derivative of an output: rounding beyond which it is told of
+_BENDS = 16.0  # roundings, of a second difference that is seen
 SHORT = 0.75  # the power of rounding that the shortest steps are
 _BENT = 0.1  # a second difference over the first, where a step is across something
 _GROWS = 3.0  # a second difference over the square of its step, from one step to the next
@@ -337,6 +341,68 @@ def entries_of(
     return found[here], bent[here], pattern.columns[here], pattern.rows[here]
 
 
+# --- what is lost in rounding ---------------------------------------------------------------------
+
+
+def look_for_loss(point: Point, steps: Steps, method: Method, found: Jacobian) -> None:
+    """Warn of a Jacobian that is hardly more than the rounding of the values it is made of."""
+    taken = widened(steps, True) or steps  # a tiny element may have been stepped further
+    with np.errstate(all="ignore"):
+        whole = _magnitude(found, steps.scale)
+        # Of the inputs that make the derivative, not of those that hardly count.
+        size = taken.sizes(method.order)
+        width = np.fmax(_magnitude(found, steps.scale**2 / size) / whole, 0.0)
+        relative = float(np.max(size / taken.scale, initial=0.0))
+    signs = np.random.default_rng(method.seed).choice([-1.0, 1.0], point.x.size)
+    _tell_loss(point, taken, steps.rounding / 2 * width, whole, signs * taken.scale * relative)
+
+
+def look_for_loss_along(point: Point, steps: Steps, v: Any, step: float, found: Any) -> None:
+    """The same of a product with a direction, by one step along it."""
+    if np.isfinite(step):
+        rounding = np.full(found.size, steps.rounding / (2 * step))
+        scale = float(np.min(steps.scale[v != 0] / np.abs(v[v != 0])))
+        _tell_loss(point, steps, rounding, np.abs(found), v * step, step / scale)
+
+
+def _tell_loss(
+    point: Point, steps: Steps, rounding: Any, whole: Any, move: Any, relative: float | None = None
+) -> None:
+    """``rounding`` is that of derivatives whose size is ``whole``, of values of one.
+
+    Arrays are looked at as they are: an element that hardly moves beside others is no loss. Nor is
+    a slope that is small because the input is next to a minimum: the function bends there, as is
+    seen over a step long enough.
+    """
+    if relative is None:
+        relative = float(np.max(np.abs(move) / steps.scale, initial=0.0))
+    off = rounding * np.abs(point.y)
+    lost = []
+    for k in range(len(point.outputs.names)):
+        part = point.outputs.part(k)
+        used = point.finite[part] & np.isfinite(off[part]) & np.isfinite(whole[part])
+        most = np.max(whole[part], initial=0.0, where=used)
+        share = np.max(off[part], initial=0.0, where=used)
+        if share > _LOST * most > 0:
+            lost.append((k, share / most))
+    if not lost or relative <= 0:
+        return
+    length = float(np.sqrt(_BENDS * _LOST * relative))
+    far = length / relative * move
+    ends = [point.representable(point.x + sign * far) for sign in (1, -1)]
+    if all(((steps.low <= end) & (end <= steps.high)).all() for end in ends):
+        up, down = attempts(point, [(end, lambda: "x + a direction") for end in ends])
+        if up is not None and down is not None:
+            with np.errstate(all="ignore"):
+                bend = np.abs((up - point.y) + (down - point.y))
+                bend[~(bend > _BENDS / 2 * steps.rounding * np.abs(point.y))] = 0
+            parts = [point.outputs.part(k) for k, _ in lost]
+            small = [np.max(whole[p]) < _BENT * np.max(bend[p]) / length**2 for p in parts]
+            lost = [one for one, bent in zip(lost, small, strict=True) if not bent]
+    for k, share in lost:
+        warn_of_loss(point, k, share)
+
+
 # --- what is told ---------------------------------------------------------------------------------
 
 
@@ -362,6 +428,20 @@ def warn_of_direction(point: Point) -> None:
         f"{point.name}: its derivative along a direction may be wrong: it is another one for each "
         "step. The function seems to have a jump there, or to be too noisy.\n"
         "  fix: noise= if its outputs have few digits, or give jvp=",
+        stacklevel=2,
+    )
+
+
+def warn_of_loss(point: Point, k: int, share: float) -> None:
+    """Say of which output the changes by a step are hardly more than its rounding."""
+    part = point.outputs.part(k)
+    size = np.max(np.abs(point.y[part]), where=point.finite[part], initial=0.0)
+    warnings.warn(
+        f"{point.name}: the derivatives of {point.outputs.names[k]} may be off by "
+        f"{min(100 * share, 100):.0f} % and more: what a step changes is hardly more than the "
+        f"rounding of values of {size:.3g}.\n"
+        "  fix: float64, a result without the large part that does not change, scale= (over which "
+        "length it changes), or give a derivative (jacobian=, vjp=)",
         stacklevel=2,
     )
 
