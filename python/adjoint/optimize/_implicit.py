@@ -26,15 +26,19 @@ from adjoint._core import Tensor
 from adjoint._samples import has_tangent, is_batched
 from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
+from adjoint.func import jvp
 
 from ._frozen import Frozen
 from ._iteration import norm
-from ._linear import Dense, Linear
+from ._linear import Dense, Linear, singular
 from ._often import Often
 
 __all__ = ["answer"]
 
 Residual = Callable[[Tensor], Tensor]
+
+_VALUE = 1e3  # times the residual: a gradient that comes from the value at a minimum
+_ROUNDINGS = 64.0  # of the answer: a step of Newton's from there that says nothing
 
 
 class _Answer(Function):
@@ -58,6 +62,7 @@ class _Answer(Function):
             return None, None, *(None for _ in needed)
         again = ad.is_grad_enabled()
         residual, linear = ctx.equation()
+        ctx.equation.refuse_multiple(residual, linear, x.detach(), g.detach())
         u = linear.solve_transposed(residual, x, g)
         r = None if again else ctx.equation.graph
         keep = again or r is not None
@@ -84,6 +89,7 @@ class _Equation:
     ) -> None:
         self._residual, self._linear, self._original = Frozen(residual), linear, residual
         self._r = r
+        self._simple = False  # whether the root is known to be no multiple one
         self.graph = graph  # the residual with its history, if that is one node
 
     def __call__(self) -> tuple[Residual, Linear]:
@@ -91,6 +97,31 @@ class _Equation:
         if self._residual.holds():
             return self._original, self._linear
         return self._residual.function(), self._linear.anew()
+
+    def refuse_multiple(self, residual: Residual, linear: Linear, x: Tensor, g: Tensor) -> None:
+        """Raise at a multiple root, near which the solver ended.
+
+        The derivative of the residual is not quite singular there, but nothing else either: by a
+        step of Newton's it changes as much as it is. Such a step is longer than rounding, while
+        one from a simple root changes the derivative as little as it is short. The least value of
+        a minimum has a derivative all the same: what comes from it is a multiple of ``r``.
+        """
+        r = self._r
+        if self._simple or not isinstance(linear, Dense):
+            return
+        if _core._is_recording() or is_batched(r, x, g) or has_tangent(r) or r.shape != x.shape:
+            return
+        with ad.no_grad():
+            if float(norm(g)) <= _VALUE * float(norm(r)):
+                return
+            step = linear.solve(residual, x, r)
+            most = _ROUNDINGS * ad.finfo(x.dtype).eps * float(norm(x))
+            if most < float(norm(step)) < float("inf"):
+                _, there = jvp(residual, (x - 2 * step,), (step,))
+                apart = linear.solve(residual, x, there) - step
+                if float(norm(apart)) > 0.5 * float(norm(step)):
+                    raise singular(x)
+        self._simple = True
 
     def check(self, residual: Residual, linear: Linear, x: Tensor, r: Tensor) -> None:
         """Raise if the residual is that of another equation now."""

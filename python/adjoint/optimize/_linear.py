@@ -10,7 +10,7 @@ from adjoint._core import Tensor
 from adjoint._samples import batch_of, has_tangent
 from adjoint.func import jacfwd
 
-__all__ = ["Dense", "Linear"]
+__all__ = ["Dense", "Linear", "singular"]
 
 Residual = Callable[[Tensor], Tensor]
 
@@ -120,7 +120,7 @@ class Dense(Linear):
 def _raise_if_singular(info: Tensor, x: Tensor) -> None:
     def check(given: Sequence[Tensor]) -> list[Tensor]:
         if bool((given[0] != 0).any()):
-            raise _singular(x)
+            raise singular(x)
         return []
 
     whole = [batch_of(info).whole(info)]
@@ -134,11 +134,12 @@ def _solved(matrix: Tensor, b: Tensor) -> Tensor:
     try:
         solved: Tensor = ad.linalg.solve(matrix, b)
     except linalg_error as error:
-        raise _singular(b) from error
+        raise singular(b) from error
     return solved
 
 
-def _singular(x: Tensor) -> Exception:
+def singular(x: Tensor) -> Exception:
+    """What is raised where an answer has no derivative."""
     made: Exception = linalg_error(
         f"the answer has no derivative: the derivative of the residual by the {x.shape[-1]} "
         f"unknowns is "

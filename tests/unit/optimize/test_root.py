@@ -232,3 +232,34 @@ def test_functions_that_read_plain_numbers_are_refused() -> None:
         with pytest.raises(TypeError, match="does not depend on x, as far as derivatives can tell"):
             solve(lambda x: [float(x[0]) - 1, x[1].item() - 2], [3.0, 3.0])
     assert least_squares(lambda x: x**2, [0.0]).success  # stationary, but it is read
+
+
+MULTIPLE = {
+    "double": (lambda x, k: (x - 1) ** 2 - k, 3.0),
+    "triple": (lambda x, k: (x - 1) ** 3 - k, 3.0),
+    "beside another": (
+        lambda x, k: ad.stack([(x[0] - 1) ** 2 - k, x[1] - 2.7]),
+        ad.tensor([3.0, 0.0], dtype=ad.float64),
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["newton", "lm", "broyden", "anderson"])
+@pytest.mark.parametrize("name", MULTIPLE)
+def test_a_root_that_is_nearly_found_as_a_multiple_one_has_no_derivative(name, method):
+    fun, start = MULTIPLE[name]
+    k = ad.tensor(0.0, dtype=ad.float64, requires_grad=True)
+    found = ad.optimize.root(fun, start, args=(k,), method=method)
+    with pytest.raises(ad.linalg.LinAlgError, match="multiple root"):
+        found.x.sum().backward()
+
+
+def test_simple_roots_of_any_scale_are_no_multiple_ones():
+    for scale in (1e-12, 1e-3, 1.0, 1e6):
+        k = ad.tensor(2.0 * scale, dtype=ad.float64, requires_grad=True)
+        for method in ("newton", "hybr", "lm"):
+            found = ad.optimize.root(
+                lambda x, k: (x / k) ** 3 - 8, 1.5 * scale, args=(k,), method=method
+            )
+            (g,) = ad.autograd.grad(found.x, k)
+            assert abs(g.item() - 2) < 1e-8
