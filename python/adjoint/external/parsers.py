@@ -116,7 +116,7 @@ def columns(
             [w.strip() for w in lines[skip - 1].lstrip(comments).split(delimiter)] if skip else []
         )
         rows = [line.split(comments)[0].strip() for line in lines[skip:]]
-        numbers = [[_number(v) for v in row.split(delimiter)] for row in rows if row]
+        numbers = [_of_row(row, delimiter, skip) for row in rows if row]
         widths = sorted({len(row) for row in numbers})
         if len(widths) > 1:
             raise ValueError(f"some lines have {widths[0]} numbers, others {widths[-1]}")
@@ -269,6 +269,18 @@ def _numbers(values: Any, name: str) -> Any:
     dtype = np.promote_types(dtype.newbyteorder("="), np.float32)
     wide = values.astype(dtype)
     return np.array(wide.filled(np.nan) if isinstance(wide, np.ma.MaskedArray) else wide, dtype)
+
+
+def _of_row(row: str, delimiter: str | None, skip: int) -> list[float]:
+    try:
+        return [_number(v) for v in row.split(delimiter)]
+    except ValueError as error:
+        marks = [mark for mark in ",;" if delimiter is None and mark in row]
+        apart = f"delimiter={marks[0]!r}, " if marks else ""
+        raise ValueError(
+            f"{error} (fix: {apart}skip= for lines at the top that are not numbers, "
+            f"{skip} now, comments= for remarks)"
+        ) from None
 
 
 def _number(text: Any) -> float:

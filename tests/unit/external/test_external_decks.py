@@ -167,6 +167,13 @@ def test_what_cannot_be_read_is_told_with_what_there_is(parser, message):
         f(1.0)
 
 
+def test_a_table_with_other_marks_says_how_it_is_read():
+    with pytest.raises(ValueError, match=r"delimiter=',', skip= .* 0 now"):
+        parsers.columns().read(b"t,u\n0,2\n")
+    with pytest.raises(ValueError, match=r"fix: skip= .* 0 now"):
+        parsers.columns().read(b"t u\n0 2\n")
+
+
 def test_decks_and_parsers_that_make_no_sense_are_refused(tmp_path):
     deck = tmp_path / "deck.inp"
     deck.write_text("{{k}} {{zeta}}")
