@@ -69,6 +69,8 @@ class CFunction:
     argument.
     """
 
+    converts = True  # what it is given, to the types of the parameters: see _raw_memory.py
+
     def __init__(
         self, library: Any, name: str, parameters: Sequence[str], returns: str | None, fortran: bool
     ) -> None:

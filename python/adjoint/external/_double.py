@@ -2,7 +2,8 @@
 
 Second differences of float32 numbers keep four of their seven digits at best. Most functions take
 float64 as well (NumPy's compute in the dtype that they get): what they return then has sixteen. One
-that refuses it, or returns float32 all the same, is differenced as it is. Read next: _point.py.
+that refuses it, or returns float32 all the same, is differenced as it is; one that may look at the
+memory of its arguments is not asked. Read next: _raw_memory.py, _point.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from adjoint.numeric._plan import REFUSED
 
 from ._outputs import Outputs
 from ._point import ExternalPoint
+from ._raw_memory import may_read_memory
 
 __all__ = ["WIDE", "in_float64"]
 
@@ -27,6 +29,7 @@ WIDE: dict[Any, Any] = {
     np.dtype(np.complex64): np.complex128,
 }
 _ROUNDINGS = 1e3  # of the inputs: what an output may be that float32 gave as zero
+_NUMBERS = "takes any dtype"  # in Plan.verified: reads numbers, no memory
 _ALIKE = 0.03  # of the largest of an output: how far it may be from what float32 gave
 
 
@@ -42,6 +45,10 @@ def in_float64(
         leaves[k] = _widened(leaves[k])
     if REFUSED in known or all(leaves[k] is point.leaves[k] for k in point.wanted):
         return None
+    if _NUMBERS not in known:
+        known.add(REFUSED if may_read_memory(point.evaluator.fresh) else _NUMBERS)
+        if REFUSED in known:
+            return None
     args, kwargs = point.arguments.rebuild(leaves)
     form = None
     # Whatever it makes of other dtypes than it was given: the function is then taken as it is.
