@@ -57,6 +57,7 @@ __all__ = ["REFUSED", "Plan", "Price"]
 
 REFUSED = "refuses float64"  # in Plan.verified: of a function of float32
 _FLOAT64 = float(np.finfo(float).eps)
+_FEW, _NOISY = 1e-8, 16.0  # rounding of few digits, and how much more looks like noise
 
 
 class Price(NamedTuple):
@@ -197,6 +198,14 @@ class Plan:
         rough = chosen and self.noise is None and has_few_digits(point, steps.rounding)
         if rough and "few digits" not in self.verified:
             return self._rough(point, steps, pattern, found)
+        noisy = chosen and self.noise is None and _FEW < steps.noise < steps.rounding / _NOISY
+        if noisy and not rough and "noisy" not in self.verified:
+            # Of few digits, a kink beside the input looks like noise: short steps tell.
+            settled, _, close = settle(point, steps, pattern)
+            if close:
+                forget(self, point, steps)
+                return settled
+            self.verified.add("noisy")
         agrees, seen = pair_agrees(point, steps, method, found, method.seed)
         if rough:
             warn_of_digits(point, steps.rounding)

@@ -62,3 +62,15 @@ def test_a_slope_that_is_small_next_to_a_minimum_is_no_loss(dtype, constant):
         found = ad.func.grad(f)(x).numpy()
         ad.func.jvp(f, (x,), (ad.ones_like(x),))
         assert np.abs(found - 2 * (x.numpy() - 1)).max() < 3e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("distance", [-1e-3, -2e-4, -1e-4, 1e-4, 2e-4, 1e-3])
+def test_a_kink_that_looks_like_noise_is_stepped_around(dtype, distance):
+    x = np.array([1.3], dtype)
+    place = float(x[0]) * (1 + distance)
+    f = ad.external(lambda v: np.sin(v) * (1 + 0.5 * np.maximum(v - dtype(place), 0)))
+    found = ad.func.grad(lambda v: f(v).sum())(ad.tensor(x)).item()
+    at = float(x[0])
+    wanted = np.cos(at) * (1 + 0.5 * max(at - place, 0)) + 0.5 * np.sin(at) * (at > place)
+    assert abs(found - wanted) < 1e-2
