@@ -498,7 +498,7 @@ class Plan:
                 more = 2 * MOST_PAIRS * directions
         if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
             more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
-            more += PAIR  # where derivatives are lost in rounding
+            more += 2 * PAIR  # where derivatives are lost in rounding
             more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
             more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):

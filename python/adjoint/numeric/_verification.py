@@ -358,15 +358,24 @@ def look_for_loss(point: Point, steps: Steps, method: Method, found: Jacobian) -
 
 
 def look_for_loss_along(point: Point, steps: Steps, v: Any, step: float, found: Any) -> None:
-    """The same of a product with a direction, by one step along it."""
+    """The same of a product with a direction, by one step along it.
+
+    An input that hardly matters beside the others is no loss either.
+    """
     if np.isfinite(step):
         rounding = np.full(found.size, steps.rounding / (2 * step))
         scale = float(np.min(steps.scale[v != 0] / np.abs(v[v != 0])))
-        _tell_loss(point, steps, rounding, np.abs(found), v * step, step / scale)
+        _tell_loss(point, steps, rounding, np.abs(found), v * step, step / scale, True)
 
 
 def _tell_loss(
-    point: Point, steps: Steps, rounding: Any, whole: Any, move: Any, relative: float | None = None
+    point: Point,
+    steps: Steps,
+    rounding: Any,
+    whole: Any,
+    move: Any,
+    relative: float | None = None,
+    others: bool = False,
 ) -> None:
     """``rounding`` is that of derivatives whose size is ``whole``, of values of one.
 
@@ -399,8 +408,24 @@ def _tell_loss(
             parts = [point.outputs.part(k) for k, _ in lost]
             small = [np.max(whole[p]) < _BENT * np.max(bend[p]) / length**2 for p in parts]
             lost = [one for one, bent in zip(lost, small, strict=True) if not bent]
+    if others and lost:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], point.x.size)
+        moved = _slopes_of_all(point, steps, signs * relative * steps.scale)
+        seen = steps.rounding * np.abs(point.y) <= _LOST * moved
+        lost = [one for one in lost if not seen[point.outputs.part(one[0])].any()]
     for k, share in lost:
         warn_of_loss(point, k, share)
+
+
+def _slopes_of_all(point: Point, steps: Steps, move: Any) -> Any:
+    """By how much each output changes between both ends of a move; zero where that fails."""
+    ends = [point.representable(point.x + sign * move) for sign in (1, -1)]
+    if not all(((steps.low <= end) & (end <= steps.high)).all() for end in ends):
+        return np.zeros_like(point.y)
+    up, down = attempts(point, [(end, lambda: "x + a direction") for end in ends])
+    if up is None or down is None:
+        return np.zeros_like(point.y)
+    return np.nan_to_num(np.abs(up - down))
 
 
 # --- what is told ---------------------------------------------------------------------------------

@@ -74,3 +74,10 @@ def test_a_kink_that_looks_like_noise_is_stepped_around(dtype, distance):
     at = float(x[0])
     wanted = np.cos(at) * (1 + 0.5 * max(at - place, 0)) + 0.5 * np.sin(at) * (at > place)
     assert abs(found - wanted) < 1e-2
+
+
+def test_an_input_that_hardly_matters_beside_others_is_no_loss():
+    f = ad.external(lambda v: np.sin(v[:1]) + 1e-12 * v[1:])
+    x = ad.tensor(np.array([0.5, 1.3]))
+    found = ad.func.jacfwd(f)(x).numpy()
+    np.testing.assert_allclose(found, [[np.cos(0.5), 1e-12]], atol=1e-9)
