@@ -308,10 +308,10 @@ class FirstCall:
 
     def _first_pass(self, grads: Sequence[Any]) -> list[Any]:
         """Run backward, take it down, and make the programs."""
-        # Copies that lie as gradients mostly do: those that arrive may be any tensors.
-        copies = [_core.ones_like(t) for t in self._outputs()]
-        for copy, k in zip(copies, self.made.differentiable, strict=True):
-            copy.copy_(grads[k])
+        # Copies, as those that arrive may be any tensors. They lie as the next ones will, most
+        # likely: sums run in the order of memory.
+        outputs = zip(self._outputs(), self.made.differentiable, strict=True)
+        copies = [_copy_of(grads[k], like=t) for t, k in outputs]
         recording, self._recording = self._recording, None
         recording.add_inputs(copies)
         every, *others = _arrivals(len(copies))
@@ -329,6 +329,14 @@ class FirstCall:
                 self._make_forward(backward, saved)
             self._recording = None
         return result
+
+
+def _copy_of(grad: Tensor, like: Tensor) -> Tensor:
+    """A copy that lies as a gradient does; if elements of that share memory, as the result."""
+    copy = _core.ones_like(grad)
+    if copy.stride() != grad.stride() or copy.dtype != like.dtype:
+        copy = _core.ones_like(like)
+    return copy.copy_(grad)
 
 
 class _Saved:
