@@ -158,6 +158,7 @@ class Between:
             for name in sorted(loop.live)
             if self.values[name] is not ABSENT
         }
+        self._walk = walk
         self._seen = None if walk is None else self._reached_from(frame, walk)
         given = [one for one in item if isinstance(one, Tensor)]
         tensors = [*self._tensors(), *given]
@@ -199,6 +200,8 @@ class Between:
             if before[0] != after[0] and before[1:] == after[1:]:
                 self.changed[self._name_of(t)] = t
         if self.changed:
+            if self._walk is None or self._walk.asks_for_addresses:
+                raise Unlike("it changes a tensor in place, and may ask which tensor it is")
             changed = {id(t) for t in self.changed.values()}
             self._states = [pair for pair in self._states if id(pair[0]) not in changed]
             self._facts = {}
@@ -254,3 +257,4 @@ class Between:
     def forget(self) -> None:
         """Let go of the variables: what the body reaches is watched still."""
         self.values, self.shared, self.forms = {}, {}, {}
+        self.changed, self._walk = {}, None

@@ -126,7 +126,8 @@ class Rest:
         apart = [t for rows in self._rows for t in rows.apart()]
         numbers = DrawnNumbers()
         found = run_as_instruction(
-            *(self._one_round, init, stacked, apart, self._fold == 1),
+            *(self._one_round, init, stacked, apart, [*self._before.changed.values()]),
+            self._fold == 1,
             *(self._rounds, self._users, self._done),
         )
         if found is None:

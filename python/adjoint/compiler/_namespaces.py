@@ -115,6 +115,7 @@ class Namespaces(Notes):
     def _pin(self) -> None:
         """The recording is for these very tensors."""
         self._pinned |= not _core._is_recording()
+        self.asks_for_addresses = True
         for tensor in self._argument_tensors:
             _core._ask_address(tensor)
 

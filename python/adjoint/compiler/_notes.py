@@ -34,6 +34,7 @@ class Notes:
         # Attributes that code which ran has names for: all code, or all but adjoint's.
         self._all_names, self._names = set(_OF_THE_CORE), set[str]()
         self._whole = False  # attributes are asked for by names that are computed
+        self.asks_for_addresses = False  # of any tensors
         self._pinned = False  # addresses of tensors are asked for before the recording starts
         self._spaces: list[Space] = []
         self._of_dict: dict[int, Space] = {}

@@ -95,6 +95,7 @@ def run_as_instruction(
     init: list[Tensor],
     rows: list[Tensor],
     apart: list[Tensor],
+    changed: list[Tensor],
     may_call: bool,
     count: int,
     users: Callable[..., Any],
@@ -103,9 +104,9 @@ def run_as_instruction(
     """Run the steps of a loop as one instruction of the program that is recorded.
 
     None if that cannot be: then nothing has happened. An error of the step is raised. The step must
-    not read tensors that are apart, and call Python only if it may. It may draw random numbers.
-    Returned are the last carry, the stacked outputs, and by its number the output that is also
-    carried on.
+    not read tensors that are apart, and call Python only if it may. It may draw random numbers; of
+    what it would change in place, it has been given copies. Returned are the last carry, the
+    stacked outputs, and by its number the output that is also carried on.
     """
     walk = current_walk()
     if walk is None or walk.has_effects():
@@ -131,6 +132,8 @@ def run_as_instruction(
     if any(id(t) in others for t in made.reached):
         return None
     if made.forward.calls_python() and not may_call:
+        return None
+    if not _core._unrecorded(lambda: made.may_get_copies(changed)):
         return None
     reached = [t for t in made.reached if _core._is_made_here(t)]
     _core._unrecorded(lambda: made.keep(reached))

@@ -232,6 +232,17 @@ class Step(FirstCall, StepForms):
                 found = self._programs[outputs, sums] = self._take_down(outputs, sums)
         return found
 
+    def may_get_copies(self, changed: list[Tensor]) -> bool:
+        """Whether a step that changes tensors in place does the same with copies of them.
+
+        It does not ask which they are, and reads nothing else that shares their memory.
+        """
+        if not changed:
+            return True
+        memory = {t.untyped_storage().data_ptr() for t in self.reached if t.numel()}
+        apart = memory.isdisjoint(t.untyped_storage().data_ptr() for t in changed)
+        return apart and not self._recording.asks_for_own()
+
     def keep(self, tensors: list[Tensor]) -> None:
         """Keep the values of some that it reads, which may be changed in place later.
 

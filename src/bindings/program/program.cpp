@@ -154,6 +154,10 @@ PyObject* knows(PyObject* o, PyObject* t) {
   return PyBool_FromLong(is_tensor(t) && capture_of(o).knows(as_tensor(t)));
 }
 
+PyObject* asks_for_own(PyObject* o, PyObject*) {
+  return PyBool_FromLong(capture_of(o).asked_for_own());
+}
+
 PyMethodDef recording_methods[] = {
     {"start", start, METH_VARARGS,
      "start(until_inputs=False): takes down the ops of this thread from here on. until_inputs: "
@@ -169,6 +173,8 @@ PyMethodDef recording_methods[] = {
      "The places of results that others of them are computed from, and whether a backward pass "
      "through them calls no Python."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
+    {"asks_for_own", asks_for_own, METH_NOARGS,
+     "Whether it asks for the address, or the hash, of a tensor that it has made."},
     {"program", make_program, METH_VARARGS,
      "program(from, to, given, outputs, copied=False, there=()): instructions as a program; "
      "copied: "

@@ -70,8 +70,13 @@ class Capture final : public Recorder {
   void look_at(TensorObject* t) override;
   // The function asks where a tensor is: hash(), id().
   void ask_address(TensorObject* t) {
-    if (is_input(t)) asked_.insert(t);
+    if (is_input(t))
+      asked_.insert(t);
+    else
+      asked_for_own_ = true;
   }
+  // Whether it asks where a tensor is that it has made.
+  bool asked_for_own() const { return asked_for_own_; }
   void refuse_outside(TensorObject* t, const char* what) override;
   void refuse(std::string reason) override;
 
@@ -211,6 +216,7 @@ class Capture final : public Recorder {
   SourceLine refused_at_;
   bool running_ = false;
   bool distrusts_ = false;
+  bool asked_for_own_ = false;
   bool in_host_ = false;  // Python runs that a program will call again
   bool draws_allowed_ = true;
   bool until_inputs_ = false;

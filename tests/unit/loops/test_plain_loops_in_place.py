@@ -6,6 +6,7 @@ for the loops themselves.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -364,11 +365,65 @@ def an_attribute(a: Any, w: Any) -> Any:
     return a + x
 
 
+def read_by_a_method(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    read = x.sum
+    for _ in range(N):
+        x.mul_(0.9)
+        a = ad.tanh(w @ a) + read()
+    return a + x
+
+
+def read_by_a_partial_function(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    half = functools.partial(ad.mul, x, 0.5)
+    for _ in range(N):
+        x.mul_(0.9)
+        a = ad.tanh(w @ a) + half()
+    return a + x
+
+
+def read_as_an_item(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    for y in [x] * N:
+        x.mul_(0.9)
+        a = ad.tanh(w @ a) + y
+    return a + x
+
+
+def changed_by_a_method(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    damp = x.mul_
+    for _ in range(N):
+        damp(0.9)
+        a = ad.tanh(w @ a) + x
+    return a + x
+
+
+def known_by_its_address(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    seen = {id(x)}
+    for _ in range(N):
+        x.mul_(0.9)
+        a = ad.tanh(w @ a) + (0.1 if id(x) in seen else 0.2)
+    return a + x
+
+
+def known_by_its_hash(a: Any, w: Any) -> Any:
+    x = a.detach() * 1
+    seen = {x: 0.1}
+    for _ in range(N):
+        x.mul_(0.9)
+        a = ad.tanh(w @ a) + (0.1 if x in seen else 0.2)
+    return a + x
+
+
 LEFT = [
     *(an_argument, a_part_of_an_argument, a_view, read_by_a_view, read_by_another_name),
     *(read_from_a_tuple, read_by_a_closure, read_by_rows, handed_on_too, appended_itself),
     *(appended_as_a_view, in_turns, changed_and_replaced, kept_by_the_graph, kept_for_rows),
-    *(a_parameter, an_attribute),
+    *(a_parameter, an_attribute, read_by_a_method, read_by_a_partial_function, read_as_an_item),
+    *(changed_by_a_method, known_by_its_address, known_by_its_hash),
 ]
 
 
