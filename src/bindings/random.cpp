@@ -2,6 +2,7 @@
 #include "random/generator.h"
 
 #include <memory>
+#include <unordered_map>
 
 #include "bindings/signatures.h"
 #include "bindings/python.h"
@@ -173,14 +174,37 @@ PyObject* draw_from(PyObject*, PyObject* given) {
   });
 }
 
-constinit thread_local PyObject* t_watch_generators = nullptr;
+// By thread: what is called before it draws from a generator that is named. No variable of the thread, for which
+// there is little room; the interpreter's lock is held wherever it is read.
+std::unordered_map<unsigned long, Object>& generator_watches() {
+  static auto* found = new std::unordered_map<unsigned long, Object>;
+  return *found;
+}
 
 // _watch_generators(callback): before this thread draws from a generator that is named, callback(generator);
 // with None, no longer. Returns what it was before.
 PyObject* watch_generators(PyObject*, PyObject* callback) {
-  PyObject* before = t_watch_generators;
-  t_watch_generators = callback == Py_None ? nullptr : Py_NewRef(callback);
-  return before ? before : Py_NewRef(Py_None);
+  return guard([&]() -> PyObject* {
+    auto& watches = generator_watches();
+    unsigned long thread = PyThread_get_thread_ident();
+    Object before = Object::borrow(Py_None);
+    if (auto at = watches.find(thread); at != watches.end()) {
+      before = std::move(at->second);
+      watches.erase(at);
+    }
+    if (callback != Py_None) watches.emplace(thread, Object::borrow(callback));
+    return before.release();
+  });
+}
+
+void tell_watch(PyObject* generator) {
+  auto& watches = generator_watches();
+  if (watches.empty()) [[likely]]
+    return;
+  if (auto at = watches.find(PyThread_get_thread_ident()); at != watches.end()) {
+    Object call = Object::borrow(at->second.get());
+    checked(PyObject_CallOneArg(call.get(), generator));
+  }
 }
 
 PyMethodDef functions[] = {
@@ -197,8 +221,7 @@ random::Generator& generator_of(const Value& v) {
     t_change_log->draws = true;
   if (v.is_none()) return random::default_generator();
   if (v.kind() == Value::Object && PyObject_TypeCheck(v.python(), &g_type)) {
-    if (t_watch_generators && v.python() != g_default) [[unlikely]]
-      checked(PyObject_CallOneArg(t_watch_generators, v.python()));
+    if (v.python() != g_default) tell_watch(v.python());
     return self_of(v.python());
   }
   type_error("argument 'generator' must be an adjoint.Generator, not ",
