@@ -763,26 +763,30 @@ def late(*_):
 count = 30_000
 
 def function(a):
-    rows, was_late = [], 0
+    rows, was_late, x, out = [], 0, ad.zeros(()), ad.zeros(count)
     try:
-        for _ in range(count):
+        for i in range(count):
+            x += 1
             a = a + 1
             rows.append(a)
+            out[i] = a
     except Late:
         was_late = 1
-    return a, len(rows), was_late
+    return a, len(rows), was_late, x, out
 
 signal.signal(signal.SIGALRM, late)
 for k in range(25):
     fast = ad.compile(function)
     signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.006 * k)
     try:
-        a, size, was_late = fast(ad.zeros(()))
+        a, size, was_late, x, out = fast(ad.zeros(()))
         signal.setitimer(signal.ITIMER_REAL, 0)
     except Late:
         continue
     assert was_late or size == count, (size, was_late)
     assert a.item() - size in (0, 1), (a.item(), size)
+    assert x.item() - a.item() in (0, 1), (x.item(), a.item())
+    assert size - int((out > 0).sum()) in (0, 1), (size, out)
 """
 
 
