@@ -281,8 +281,8 @@ class Compiled(_core._CompiledCall):
             numbers = default_generator.get_state()
             with Walk(function, arguments) as walk:
                 walk.may_run_again = self._makes_scans
-                recording.start()
                 try:
+                    recording.start()
                     result = _run(function, arguments)
                 finally:
                     recording.stop()

@@ -188,9 +188,9 @@ class FirstCall:
     def _pass(self, recording: Any, arrived: Arrived, grads: Sequence[Any]) -> Any:
         asked = [(t, g) for t, g, on in zip(self._outputs(), grads, arrived, strict=True) if on]
         self._start = recording.size()
-        recording.start(True)
         before = _core._walk_pause(False)
         try:
+            recording.start(True)
             return gradients(
                 [t for t, _ in asked],
                 [self._known[k] for k in self._by],

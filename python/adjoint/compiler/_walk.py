@@ -122,6 +122,7 @@ class Walk(Visits):
         self._copies: set[CodeType] = set()  # of parts of code that has run
         self._starting: CodeType | None = getattr(function, "__code__", None)
         self._frame: FrameType | None = None  # of that code
+        self._begun_in: FrameType | None = None
         self._collecting: tuple[int, int, int] | None = None  # how the collector was set
         self._later: Walk | None = None
         self._code_modules: dict[CodeType, str] = {}  # of code that has started
@@ -135,12 +136,31 @@ class Walk(Visits):
     def __enter__(self) -> Walk:
         self._guarded(self._begin)
         _deliver_cancelled()
-        _core._walk_start(self._started, self._called)
-        self._outer = getattr(_thread, "walk", None)
-        _thread.walk = self
-        self._collecting = gc.get_threshold()
-        gc.set_threshold(0)  # collections call functions of other libraries
+        if current_walk() is not None:
+            raise RuntimeError("a function is being recorded already")
+        self._begun_in = sys._getframe(1)
+        try:  # an exception of a signal may come behind each call of C
+            _core._walk_start(self._started, self._called)
+            _thread.walk = self
+            self._collecting = gc.get_threshold()
+            gc.set_threshold(0)  # collections call functions of other libraries
+        except BaseException:
+            self._abandon()
+            raise
         return self
+
+    def _abandon(self) -> None:
+        """End the watch whose call is over."""
+        _core._walk_stop()
+        _thread.walk = self._begun_in = None
+        self._collect_again()
+
+    def _is_left(self) -> bool:
+        """Whether what began it has gone: the exception of a signal came where it was to end."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self._begun_in:
+            frame = frame.f_back
+        return frame is None
 
     def __exit__(
         self,
@@ -151,7 +171,7 @@ class Walk(Visits):
         self.is_over = True
         if not _core._walk_stop():
             self._refuse("a profile function was set, and what followed was not seen", "")
-        _thread.walk = self._outer
+        _thread.walk = self._begun_in = None
         try:
             self.settle()
         finally:
@@ -463,7 +483,11 @@ def _parameters(function: Any, count: int) -> list[str]:
 
 def current_walk() -> Walk | None:
     """The walk that is on in this thread."""
-    return getattr(_thread, "walk", None)
+    walk: Walk | None = getattr(_thread, "walk", None)
+    if walk is not None and walk._is_left():
+        walk._abandon()
+        return None
+    return walk
 
 
 def guard(thing: Any, question: Callable[[Any], Any]) -> None:

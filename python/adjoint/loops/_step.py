@@ -286,10 +286,10 @@ class Step(FirstCall, StepForms):
         asked = [(t, g) for t, g, there in pairs if there]
         token = placeholder_pass.set(True)
         start = recording.size()
-        recording.start(True)
         before = _core._walk_pause(False)
         numbers = DrawnNumbers()  # this pass must not draw
         try:
+            recording.start(True)
             with numbers:
                 found = gradients(
                     [t for t, _ in asked],
@@ -387,8 +387,8 @@ def record(
     """
     recording = _core._Recording(tensors)
     with Walk(users or function, (tuple(arguments), {})) as walk:
-        recording.start()
         try:
+            recording.start()
             result = finish(function(*arguments))
         finally:
             recording.stop()
@@ -421,8 +421,8 @@ def record_inside(
     the default generator, where the caller says so.
     """
     recording = _core._Recording(tensors)
-    recording.start()
     try:
+        recording.start()
         result = finish(function(*arguments))
     finally:
         recording.stop()
