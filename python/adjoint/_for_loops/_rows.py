@@ -108,6 +108,12 @@ class Rows:
             raise Unlike("it writes several rows of a tensor, or reads some too")
         if t.requires_grad and (others or site.repeats):
             raise Unlike("it takes several rows of what gets a gradient")
+        for one in self._sites:  # `row` tells them apart by the first number alone
+            other = self._numbers.get(one[1], numbers)
+            same = (one[0], one[2]) == (site.name, site.axis)
+            meets = same and other[0] + one[3] == numbers[0] + site.shift
+            if meets and (other != numbers or one[3] != site.shift):
+                raise Unlike("two items lead to one row")
         return t
 
     def apart(self) -> list[Tensor]:

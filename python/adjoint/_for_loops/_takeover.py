@@ -73,6 +73,7 @@ class Takeover:
         self._iterators = [iterator]  # of which the last gives the items
         self._watches = True
         self._before: Between | None = None
+        self._ran = 0  # code, before that step
         self._done, self._tries = 0, 2
 
     def __iter__(self) -> Takeover:
@@ -94,6 +95,7 @@ class Takeover:
                 if left is not None and len(left) >= FEWEST:
                     item = [one for column in left.columns() for one in column.next_items()]
                     self._before = Between(frame, self._loop, self._walk, item)
+                    self._ran = len(self._walk.ran())
                 else:
                     self._let_go()
             else:
@@ -121,6 +123,8 @@ class Takeover:
         left = left_of(self._iterators[-1])
         if left is not None and len(left) >= FEWEST:
             now = Between(frame, self._loop, None)
+            if len(self._walk.ran()) != self._ran:  # which may reach more than was looked at
+                raise Unlike("it runs code that had not run before")
             before.check(now)
             for fold in {Rest.fold_of(before, now, left): None, 1: None}:
                 rest = Rest(frame, before, now, left, self._done, fold)

@@ -893,3 +893,15 @@ def test_programs_in_files(tmp_path: Path) -> None:
     fast.save(tmp_path / "loop.safetensors")
     loaded = ad.compiler.load(tmp_path / "loop.safetensors", function)
     assert loaded(a, w).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("behind", range(14, 20))
+def test_where_two_items_meet(behind: int) -> None:
+    """Rows are told apart by their items, not by the numbers that these have at first."""
+
+    def function(a: Any, w: Any, xs: Any) -> Any:
+        for i, j in zip(range(behind, N), range(0, N, 2), strict=False):
+            a = ad.tanh(w @ a + xs[i] + 2 * xs[j])
+        return a
+
+    what_becomes_of(function)
