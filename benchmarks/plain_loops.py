@@ -1,8 +1,9 @@
 """First calls of a plain `for` in a compiled function: time and memory by the number of steps.
 
-`python -m benchmarks.plain_loops` prints a table: Lorenz' equations by RK4 with the gradient by the
-start and three parameters, each cell in a process of its own, on one thread. PyTorch is eager
-there, and left out where it is not installed or would take minutes.
+`python -m benchmarks.plain_loops` prints two tables: Lorenz' equations by RK4 with the gradient by
+the start and three parameters; and eight pendulums that are pushed at random, whose velocities
+change in place and whose path is written row by row. Each cell is a process of its own, on one
+thread. PyTorch is eager there, and left out where it is not installed or would take minutes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,29 @@ def lorenz(lib: Any, steps: int) -> Any:
     return path
 
 
-def measured(way: str, steps: int) -> tuple[float, float, float]:
+def pendulums(lib: Any, steps: int) -> Any:
+    """The mean square of the angles."""
+
+    def path(start: Any, speed: Any, k: Any) -> Any:
+        x, v = start, speed * 1
+        out = lib.empty(steps, 8, dtype=lib.float64)
+        for i in range(steps):
+            v -= 0.01 * k * lib.sin(x)
+            v += 0.02 * lib.randn(8, dtype=lib.float64)
+            x = x + 0.01 * v
+            out[i] = x
+        return out.square().mean()
+
+    return path
+
+
+WORKS: dict[str, tuple[Any, list[Any]]] = {
+    "Lorenz by RK4, with gradient": (lorenz, [1.0, 1.0, 1.0, 10.0, 28.0, 8 / 3]),
+    "pendulums, with gradient": (pendulums, [[0.1 * k for k in range(8)], [0.0] * 8, 2.0]),
+}
+
+
+def measured(work: str, way: str, steps: int) -> tuple[float, float, float]:
     """Seconds of the first call with its gradient and of later ones, and MB at the most."""
     if way.startswith("PyTorch"):
         import torch as lib
@@ -49,9 +72,9 @@ def measured(way: str, steps: int) -> tuple[float, float, float]:
         lib.set_num_threads(1)
     else:
         import adjoint as lib  # type: ignore[no-redef]
-    numbers = (1.0, 1.0, 1.0, 10.0, 28.0, 8 / 3)
-    given = [lib.tensor(v, dtype=lib.float64, requires_grad=True) for v in numbers]
-    function = lorenz(lib, steps)
+    make, values = WORKS[work]
+    given = [lib.tensor(v, dtype=lib.float64, requires_grad=True) for v in values]
+    function = make(lib, steps)
     function = lib.compile(function) if way.endswith("compiled") else function
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = []
@@ -63,17 +86,14 @@ def measured(way: str, steps: int) -> tuple[float, float, float]:
     return times[0], min(times[1:]), peak / 1024
 
 
-def table() -> str:
+def table(work: str) -> str:
     """One row for each way and length."""
-    lines = [
-        "| Lorenz by RK4, with gradient | steps | first call | later | MB |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [f"| {work} | steps | first call | later | MB |", "|---|---|---|---|---|"]
     for way, most in WAYS.items():
         if way.startswith("PyTorch") and importlib.util.find_spec("torch") is None:
             continue
         for steps in (one for one in LENGTHS if one <= most):
-            command = [sys.executable, "-m", __spec__.name, way, str(steps)]
+            command = [sys.executable, "-m", __spec__.name, work, way, str(steps)]
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             done = subprocess.run(command, capture_output=True, check=True, env=environment)
             first, later, peak = map(float, done.stdout.split())
@@ -84,6 +104,6 @@ def table() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(*measured(sys.argv[1], int(sys.argv[2])))
+        print(*measured(sys.argv[1], sys.argv[2], int(sys.argv[3])))
     else:
-        print(table())
+        print("\n\n".join(map(table, WORKS)))
