@@ -158,8 +158,7 @@ def constraints_of(given: Any, unknowns: Unknowns) -> Constraints:
             lows.append(0.0)
             highs.append(0.0 if kind == "eq" else np.inf)
         elif hasattr(item, "A"):
-            matrix = item.A.toarray() if hasattr(item.A, "toarray") else np.atleast_2d(item.A)
-            linear = _linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype))
+            linear = _linear(_rows(item.A, unknowns))
             _add(linear, item.lb, item.ub, funs, lows, highs)
         elif hasattr(item, "fun"):
             _add(_flat(item.fun, unknowns, ()), item.lb, item.ub, funs, lows, highs)
@@ -177,7 +176,7 @@ def _add(fun: Function, low: Any, high: Any, funs: list[Any], lows: Any, highs: 
         ends = [(low, 0.0, 0.0)]
     for end, least, most in ends:
         if isinstance(end, Tensor) or end is None:
-            funs.append(fun if end is None else _beyond(fun, end))
+            funs.append(fun if end is None else _beyond(fun, end, 1.0 if most == np.inf else -1.0))
             lows.append(least)
             highs.append(most)
         elif np.isfinite(end).any():
@@ -186,8 +185,15 @@ def _add(fun: Function, low: Any, high: Any, funs: list[Any], lows: Any, highs: 
             highs.append(np.inf if most == np.inf else end)
 
 
-def _beyond(fun: Function, end: Tensor) -> Function:
-    return lambda v: fun(v) - end.reshape(-1).to(v.dtype)
+def _beyond(fun: Function, end: Tensor, inside: float) -> Function:
+    """How far a value is above a limit; where the limit is infinite, a number that is inside."""
+
+    def beyond(v: Tensor) -> Tensor:
+        limit = end.reshape(-1).to(v.dtype)
+        is_none = ad.isinf(limit)
+        return ad.where(is_none, inside, fun(v) - ad.where(is_none, 0.0, limit))
+
+    return beyond
 
 
 def _spread(bound: Any, n: int, dtype: Any) -> Tensor:
@@ -195,6 +201,22 @@ def _spread(bound: Any, n: int, dtype: Any) -> Tensor:
     if isinstance(bound, float):
         return ad.full((n,), bound, dtype=dtype)
     return ad.as_tensor(np.array(np.broadcast_to(bound, n), dtype=float), dtype=dtype)
+
+
+def _rows(matrix: Any, unknowns: Unknowns) -> Tensor:
+    """The matrix of a linear constraint, which is differentiable if it is a tensor."""
+    if hasattr(matrix, "toarray"):
+        matrix = matrix.toarray()
+    rows = ad.as_tensor(
+        matrix if isinstance(matrix, Tensor) else np.atleast_2d(matrix), dtype=unknowns.start.dtype
+    )
+    rows = rows.reshape(-1, rows.shape[-1] if rows.ndim else 1)
+    if rows.shape[-1] != unknowns.size:
+        raise ValueError(
+            f"minimize(): a LinearConstraint has {rows.shape[-1]} columns for {unknowns.size} "
+            "unknowns"
+        )
+    return rows
 
 
 def _linear(rows: Tensor) -> Function:

@@ -23,7 +23,7 @@ from ._scipy import scipy_optimize
 from ._solver import Solver
 from ._unknowns import Unknowns, as_arguments
 
-__all__ = ["minimize_scalar", "root_scalar"]
+__all__ = ["minimize_scalar", "root_scalar", "scalar_root"]
 
 Function = Callable[[Tensor], Tensor]
 
@@ -82,13 +82,6 @@ def root_scalar(
         raise ValueError(
             f"root_scalar(): method is one of {', '.join((*_BRACKETS, *_POINTS))}; got {method!r}"
         )
-    by_bracket = method in _BRACKETS
-    if (bracket if by_bracket else x0) is None:
-        raise ValueError(
-            f"root_scalar(): method {method!r} needs {'a bracket' if by_bracket else 'x0'}"
-        )
-    refuse_structures("root_scalar", bracket if by_bracket else x0)
-    unknowns = Unknowns(_float(bracket[0] if by_bracket else x0), "root_scalar")
     if fprime is True or fprime2 is True:  # f gives them as well
         with_slopes = f
 
@@ -96,15 +89,40 @@ def root_scalar(
             found = with_slopes(x, *rest)
             return found[0] if isinstance(found, (tuple, list)) else found
 
+    by_bracket = method in _BRACKETS
+    return scalar_root(
+        "root_scalar", f, args, method, bracket if by_bracket else x0, xtol, maxiter, options
+    )
+
+
+def scalar_root(
+    name: str,
+    f: Callable[..., Any],
+    args: Any,
+    method: str,
+    begin: Any,
+    xtol: float | None,
+    maxiter: int | None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """`root_scalar` for a method that there is; ``begin`` is a bracket, or where to begin.
+
+    ``name`` is that of the function that was called: errors begin with it.
+    """
+    by_bracket = method in _BRACKETS
+    if begin is None:
+        raise ValueError(f"{name}(): method {method!r} needs {'a bracket' if by_bracket else 'x0'}")
+    refuse_structures(name, begin)
+    unknowns = Unknowns(_float(begin[0] if by_bracket else begin), name)
     residual = unknowns.function(f, as_arguments(args), "the value of f")
     if by_bracket:
-        end = Unknowns(_float(bracket[1]), "root_scalar").start
+        end = Unknowns(_float(begin[1]), name).start
         most = 200 if maxiter is None else maxiter
-        x, steps = _in_bracket(residual, unknowns.start, end, xtol, most)
+        x, steps = _in_bracket(name, residual, unknowns.start, end, xtol, most)
         calls = steps + 2
     else:
         given = {**(options or {}), **({} if maxiter is None else {"maxiter": maxiter})}
-        solver = Solver("root_scalar", residual, Dense(), xtol, None, given)
+        solver = Solver(name, residual, Dense(), xtol, None, given)
         found = solver.by_name(unknowns.start, "newton")
         x, steps, calls = found.x, found.nit, found.nfev
     return OptimizeResult(
@@ -122,15 +140,15 @@ def _float(x: Any) -> Any:
 
 
 def _in_bracket(
-    f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
+    name: str, f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
 ) -> tuple[Tensor, Any]:
     """The root, and how many steps there were: inside a recording one instruction, and a tensor."""
     place = Inside(f, a, b) if is_inside() else None
     if place is None or not place.takes([(f, [a])]):
-        return _bracketed(f, a, b, xtol, most)
+        return _bracketed(name, f, a, b, xtol, most)
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
-        x, steps = _bracketed(functions[0], operands[0], operands[1], xtol, most)
+        x, steps = _bracketed(name, functions[0], *operands, xtol, most)
         return [x, ad.tensor(steps)]
 
     x, steps = place.solved(solve, a, b)
@@ -138,22 +156,22 @@ def _in_bracket(
 
 
 def _bracketed(
-    f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
+    name: str, f: Function, a: Tensor, b: Tensor, xtol: float | None, most: int
 ) -> tuple[Tensor, int]:
     """Chandrupatla's method: inverse quadratic steps where they can be trusted, else halves."""
     eps = ad.finfo(a.dtype).eps
-    with ad.no_grad(), CallsBar("root_scalar") as bar:
+    with ad.no_grad(), CallsBar(name) as bar:
         f = bar.counting(f)
         fa, fb = f(a), f(b)
         a, b = a + 0 * fa, b + 0 * fb
         if not everywhere(ad.isfinite(fa) & ad.isfinite(fb)):
             raise ValueError(
-                f"root_scalar(): f is not finite at the ends of the bracket{_pair(fa, fb)}\n"
+                f"{name}(): f is not finite at the ends of the bracket{_pair(fa, fb)}\n"
                 "  fix: a bracket inside of what f is defined on"
             )
         if somewhere(fa * fb > 0):
             raise ValueError(
-                f"root_scalar(): f has the same sign at both ends of the bracket{_pair(fa, fb)}\n"
+                f"{name}(): f has the same sign at both ends of the bracket{_pair(fa, fb)}\n"
                 "  fix: a bracket with a change of sign between its ends; a root that f touches "
                 "without crossing has none, and no derivative"
             )
@@ -183,7 +201,7 @@ def _bracketed(
             t = ad.where(trusted, quadratic, 0.5)
             t = ad.where(ad.isfinite(t), t, 0.5).maximum(width).minimum(1 - width)
     raise ConvergenceError(
-        f"root_scalar() found no root in {most} steps: f is {largest(fa)} at {largest(best)}\n"
+        f"{name}() found no root in {most} steps: f is {largest(fa)} at {largest(best)}\n"
         "  fix: a tolerance (xtol=) where f is flat at its root, or a narrower bracket",
         OptimizeResult(root=best, converged=False, iterations=most),
     )
