@@ -42,6 +42,8 @@ _GRADIENT = {
 _PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 _HESSIAN = {"dogleg", "trust-exact"}
 _SCALED = {"l-bfgs-b", "slsqp", "tnc", "bfgs", "cg"}  # that can be run in other units
+_DOUBTING = ("bfgs", "cg")  # that end at rounding, and call it a failure
+_HOLDS = "The conditions of a minimum were checked, and hold."
 _WRONG = 1e-4  # of a gradient: what is given is not it
 
 
@@ -187,6 +189,7 @@ def _near_minimum(
     run: _Run, result: OptimizeResult, method: Any, how: Any, known: Known | None
 ) -> tuple[OptimizeResult, Found]:
     objective, limits, under, unknowns, _, slope = run.problem
+    is_doubted = result.success and result.status != 0 and _kind(method) in _DOUBTING
     if not result.success:
         raise run.lost(method, result)
     with ad.no_grad():
@@ -198,6 +201,8 @@ def _near_minimum(
         if found.is_finite() and found.is_met(before):
             if found.is_saddle():
                 raise _at_saddle(method, result)
+            if is_doubted:
+                result.status, result.message = 0, _HOLDS
             return result, found
     raise run.lost(method, result)
 
@@ -378,7 +383,7 @@ class _Run:
                 result.update({k: v for k, v in found.items() if k not in result})
         # SciPy says "precision loss" where it is at the minimum to rounding, and where it is lost:
         # the conditions will tell.
-        if kind in ("bfgs", "cg") and found.status == 2:
+        if kind in _DOUBTING and found.status == 2:
             result.success = True
         return result
 
