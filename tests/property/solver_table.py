@@ -133,6 +133,27 @@ OPTIMIZE = {
         lambda a: optimize.root_scalar(lambda x: x**3 + a[0] * x - a[1], bracket=(0, 3)).root,
         refusing(lambda s: optimize.root_scalar(lambda x: x, x0=s), "got dict"),
     ),
+    "fsolve": Solver(
+        lambda a: optimize.fsolve(cubic, START, a),
+        refusing(lambda s: optimize.fsolve(lambda x: x, s), "got dict"),
+    ),
+    "newton": Solver(
+        lambda a: optimize.newton(lambda x: x**3 + a[0] * x - a[1], 1.0),
+        refusing(lambda s: optimize.newton(lambda x: x, s), "got dict"),
+    ),
+    "newton, several": Solver(
+        lambda a: optimize.newton(lambda x: x**3 + a[0] * x - a, START),
+        refusing(lambda s: optimize.newton(lambda x: x, s), "got dict"),
+    ),
+    **{
+        name: Solver(
+            lambda a, name=name: getattr(optimize, name)(
+                lambda x: x**3 + a[0] * x - a[1], 0.0, 3.0
+            ),
+            refusing(lambda s, name=name: getattr(optimize, name)(ad.sin, s, 1.0), "got dict"),
+        )
+        for name in ("bisect", "brentq", "brenth", "ridder", "toms748")
+    },
     "minimize_scalar": Solver(
         lambda a: optimize.minimize_scalar(lambda x: (x - a[0]) ** 2 + a[1] * x**4).x,
         refusing(lambda s: optimize.minimize_scalar(lambda x: x * x, bracket=s), "got dict"),
@@ -551,6 +572,7 @@ OTHERS = {
     optimize: {
         "ConvergenceError": "an error",
         "OptimizeResult": "a result",
+        **dict.fromkeys(("Bounds", "LinearConstraint", "NonlinearConstraint"), "for minimize"),
         "linprog": "refused: test_what_has_no_derivative_is_refused",
         "milp": "refused: test_what_has_no_derivative_is_refused",
     },

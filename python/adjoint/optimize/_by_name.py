@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
@@ -90,8 +88,7 @@ def fsolve(
     tensor(0.3536, dtype=torch.float64)
     """
     refuse_structures("fsolve", x0)
-    tensor = x0.detach() if isinstance(x0, Tensor) else _numbers("fsolve", x0)
-    unknowns = Unknowns(tensor.reshape(-1), "fsolve")
+    unknowns = Unknowns(_numbers("fsolve", x0).reshape(-1), "fsolve")
     residual = unknowns.function(func, as_arguments(args))
     options: dict[str, Any] = {"maxfev": maxfev, "factor": factor}
     if diag is not None:
@@ -170,7 +167,7 @@ def newton(
     """
     _check("newton", maxiter, tol=tol)
     refuse_structures("newton", x0)
-    start = x0.detach() if isinstance(x0, Tensor) else _numbers("newton", x0)
+    start = _numbers("newton", x0)
     if start.numel() == 1 and not start.is_complex():
         method = "secant" if fprime is None else "newton" if fprime2 is None else "halley"
         found = scalar_root("newton", func, args, method, start, tol, maxiter)
@@ -363,11 +360,12 @@ def _check(name: str, maxiter: int | None, **tolerances: float | None) -> None:
 
 
 def _numbers(name: str, x0: Any) -> Tensor:
-    """Where to begin, as a tensor; numbers in lists may be tensors."""
+    """Where to begin, as a tensor; a list may hold tensors."""
+    if isinstance(x0, Tensor):
+        return x0.detach()
     if isinstance(x0, (list, tuple)) and any(isinstance(x, Tensor) for x in x0):
         dtype = next(x.dtype for x in x0 if isinstance(x, Tensor))
-        return ad.stack([ad.as_tensor(x, dtype=dtype).detach().reshape(()) for x in x0])
-    array = np.asarray(x0)
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"{name}(): x0 must be numbers, got {x0!r}")
-    return ad.from_numpy(np.array(array, dtype=None if array.dtype.kind in "fc" else float))
+        return ad.cat([ad.as_tensor(x, dtype=dtype).detach().reshape(-1) for x in x0])
+    unknowns = Unknowns(x0, name)
+    made: Tensor = unknowns.tree(unknowns.start)
+    return made

@@ -236,7 +236,7 @@ def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
     """The lower and the upper bounds of all unknowns, as vectors."""
     if given is None:
         return None
-    n, dtype = unknowns.size, unknowns.start.dtype
+    n = unknowns.size
     if hasattr(given, "lb"):
         ends = given.lb, given.ub
     else:
@@ -250,7 +250,7 @@ def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
                 "each of them, or one for all"
             )
         ends = [p[0] for p in pairs], [p[1] for p in pairs]
-    low, high = (_ends(e, n, dtype, none) for e, none in zip(ends, (-np.inf, np.inf), strict=True))
+    low, high = (_ends(unknowns, e, none) for e, none in zip(ends, (-np.inf, np.inf), strict=True))
     if not (_core._is_recording() or is_batched(low, high)):
         wrong = ~(low.detach() <= high.detach())
         if bool(wrong.any()):
@@ -266,8 +266,15 @@ def _is_pair(one: Any) -> bool:
     return isinstance(one, (tuple, list)) or getattr(one, "ndim", 0) > 0
 
 
-def _ends(given: Any, n: int, dtype: Any, none: float) -> Tensor:
+def _ends(unknowns: Unknowns, given: Any, none: float) -> Tensor:
+    n, dtype = unknowns.size, unknowns.start.dtype
     if isinstance(given, (list, tuple)):
         parts = [ad.as_tensor(none if e is None else e, dtype=dtype).reshape(()) for e in given]
         return ad.stack(parts) if parts else ad.empty(0, dtype=dtype)
-    return ad.as_tensor(given, dtype=dtype).expand(n)
+    end = ad.as_tensor(given, dtype=dtype)
+    if end.numel() not in (1, n):
+        raise ValueError(
+            f"{unknowns.name}(): there are {end.numel()} bounds for {n} unknowns; give one for "
+            "each of them, or one for all"
+        )
+    return end.reshape(-1).expand(n)

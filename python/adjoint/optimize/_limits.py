@@ -14,6 +14,8 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 
+from ._unknowns import dtype_in
+
 __all__ = ["Bounds", "LinearConstraint", "NonlinearConstraint"]
 
 
@@ -42,7 +44,8 @@ class Bounds:
     """
 
     def __init__(self, lb: Any = -np.inf, ub: Any = np.inf, keep_feasible: Any = False) -> None:
-        self.lb, self.ub = _limits("Bounds", lb, ub)
+        low, high = _limits("Bounds", lb, ub)
+        self.lb, self.ub = _fixed(lb, low), _fixed(ub, high)
         self.keep_feasible = keep_feasible
 
     def __repr__(self) -> str:
@@ -50,7 +53,7 @@ class Bounds:
 
     def residual(self, x: Any) -> tuple[Any, Any]:
         """How far ``x`` is above the lower bounds, and below the upper ones."""
-        x = ad.as_tensor(x)
+        x = _tensor(x)
         return x - _tensor(self.lb), _tensor(self.ub) - x
 
 
@@ -93,8 +96,8 @@ class LinearConstraint:
 
     def residual(self, x: Any) -> tuple[Any, Any]:
         """How far ``A @ x`` is above the lower limits, and below the upper ones."""
-        rows = ad.as_tensor(self.A.toarray() if hasattr(self.A, "toarray") else self.A)
-        value = rows @ ad.as_tensor(x, dtype=rows.dtype)
+        rows = _tensor(self.A.toarray() if hasattr(self.A, "toarray") else self.A)
+        value = rows @ _tensor(x).to(rows.dtype)
         return value - _tensor(self.lb), _tensor(self.ub) - value
 
 
@@ -166,15 +169,17 @@ def _limits(name: str, lb: Any, ub: Any, rows: int | None = None) -> tuple[Any, 
 
 
 def _limit(name: str, given: Any) -> Any:
-    if isinstance(given, (list, tuple)) and any(isinstance(x, Tensor) for x in given):
-        dtype = next(x.dtype for x in given if isinstance(x, Tensor))
-        given = ad.stack([ad.as_tensor(x, dtype=dtype).reshape(()) for x in given])
+    given = _joined(given)
     if hasattr(given, "toarray"):
         raise ValueError(f"{name}(): lb and ub must be dense\n  fix: give lb.toarray()")
     made = given if isinstance(given, Tensor) else np.asarray(given, dtype=float)
     if made.ndim > 1:
         raise ValueError(f"{name}(): lb and ub have at most one axis, got {list(made.shape)}")
-    return float(made) if isinstance(made, np.ndarray) and not made.ndim else made
+    if isinstance(made, np.ndarray):
+        if np.isnan(made).any():  # None, too
+            raise ValueError(f"{name}(): a limit is not a number\n  fix: numpy.inf is no limit")
+        return made if made.ndim else float(made)
+    return made
 
 
 def _size(limit: Any) -> int:
@@ -182,15 +187,38 @@ def _size(limit: Any) -> int:
 
 
 def _matrix(given: Any) -> Any:
-    if isinstance(given, (list, tuple)) and any(
-        isinstance(x, Tensor) for row in given for x in (row if isinstance(row, list) else [row])
-    ):
-        given = ad.stack([_limit("LinearConstraint", row) for row in given])
-    made = given if isinstance(given, Tensor) else np.asarray(given, dtype=float)
-    if made.ndim > 2:
-        raise ValueError(f"LinearConstraint(): A has two axes, got {list(made.shape)}")
-    return made.reshape(-1, made.shape[-1]) if made.ndim else made.reshape(1, 1)
+    made = _joined(given)
+    if not isinstance(made, Tensor):
+        made = np.asarray(made, dtype=float)
+        if not isinstance(given, np.ndarray):  # which may change: a list's numbers are constants
+            made = _constant(made)
+    if made.ndim not in (1, 2) or not made.shape[-1]:
+        raise ValueError(f"LinearConstraint(): A is a row or a matrix, got {list(made.shape)}")
+    return made.reshape(-1, made.shape[-1])
 
 
-def _tensor(limit: Any) -> Tensor:
-    return ad.as_tensor(limit, dtype=limit.dtype if isinstance(limit, Tensor) else ad.float64)
+def _joined(given: Any) -> Any:
+    """A list with tensors in it as one tensor; all else as it is."""
+    dtype = dtype_in(given) if isinstance(given, (list, tuple)) else None
+    return given if dtype is None else _stacked(given, dtype)
+
+
+def _stacked(given: Any, dtype: Any) -> Tensor:
+    if isinstance(given, (list, tuple)):
+        return ad.stack([_stacked(part, dtype) for part in given])
+    return ad.as_tensor(given, dtype=dtype)
+
+
+def _fixed(given: Any, limit: Any) -> Any:
+    """A limit whose numbers came in a list as a constant of programs."""
+    is_list = isinstance(given, (list, tuple)) and not isinstance(limit, Tensor)
+    return _constant(limit) if is_list else limit
+
+
+def _constant(array: Any) -> Tensor:
+    made: Tensor = ad.tensor(array.tolist(), dtype=ad.float64)
+    return made
+
+
+def _tensor(given: Any) -> Tensor:
+    return given if isinstance(given, Tensor) else ad.as_tensor(given, dtype=ad.float64)

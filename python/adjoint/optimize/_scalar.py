@@ -202,7 +202,8 @@ def _bracketed(
             t = ad.where(ad.isfinite(t), t, 0.5).maximum(width).minimum(1 - width)
     raise ConvergenceError(
         f"{name}() found no root in {most} steps: f is {largest(fa)} at {largest(best)}\n"
-        "  fix: a tolerance (xtol=) where f is flat at its root, or a narrower bracket",
+        "  fix: a tolerance (xtol=) where f is flat at its root, a narrower bracket, or more steps "
+        "(maxiter=)",
         OptimizeResult(root=best, converged=False, iterations=most),
     )
 

@@ -39,10 +39,7 @@ SCIPYS = (
     "df-sane",
 )
 _JACOBIAN_OF = ("hybr", "lm")
-_FIX = (
-    "  fix: begin nearer to the answer (x0), allow more steps (options={'maxiter': ...}), look at "
-    "the function where it is not finite, or try another method"
-)
+_MORE = {"fsolve": "maxfev=...", "newton": "maxiter=...", "fixed_point": "maxiter=..."}
 _POLISHING = 10  # steps of Newton's method after SciPy's, at most: one is usual
 
 
@@ -186,6 +183,16 @@ class Solver:
         finally:
             run.end()
 
+    def _more(self) -> str:
+        """How the function that was called is told to go on."""
+        return _MORE.get(self._name, "options={'maxiter': ...}")
+
+    def _fix(self) -> str:
+        return (
+            f"  fix: begin nearer to the answer (x0), allow more steps ({self._more()}), look at "
+            "the function where it is not finite, or try another method"
+        )
+
     def _matrix(self, x: Tensor) -> Tensor:
         return self._linear.matrix(self._residual, x)
 
@@ -218,7 +225,7 @@ class Solver:
                     f"{self._name}() by {method} found no answer: {stop.reason}. After "
                     f"{run.steps} steps {_where(stop.x, stop.r)}.\n"
                     "  fix: begin nearer to the answer (x0), allow more steps "
-                    "(options={'maxiter': ...}), or try another method",
+                    f"({self._more()}), or try another method",
                     result,
                 ) from None
             finally:
@@ -250,7 +257,8 @@ class Solver:
                 r = self._residual(start)
                 raise ConvergenceError(
                     f"{self._name}() by SciPy's {method} found no answer: it ended in "
-                    f"{type(error).__name__} ({error}). It began where {_where(start, r)}\n{_FIX}",
+                    f"{type(error).__name__} ({error}). It began where {_where(start, r)}\n"
+                    f"{self._fix()}",
                     _result(start, r, str(error), 0, 0, 0, False),
                 ) from error
             x = each(found.x).detach()
@@ -264,7 +272,7 @@ class Solver:
                 result.success = False
                 raise ConvergenceError(
                     f"{self._name}() by SciPy's {method} found no answer: {found.message} "
-                    f"{_where(x, r)}\n{_FIX}",
+                    f"{_where(x, r)}\n{self._fix()}",
                     result,
                 )
             self._check(x, r, f"SciPy's {method} returned")

@@ -12,7 +12,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint.composite._ravel import ravel
 
-__all__ = ["Unknowns", "as_arguments", "raise_unless_read", "reads"]
+__all__ = ["Unknowns", "as_arguments", "dtype_in", "raise_unless_read", "reads"]
 
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -166,7 +166,7 @@ class _Places:
 
     def __init__(self, whole: Any) -> None:
         self._seen: set[int] = set()
-        self._dtype = _dtype_in(whole)
+        self._dtype = dtype_in(whole)
 
     def made(self, thing: Any, of_dict: bool = False) -> Any:
         if isinstance(thing, Tensor):
@@ -186,12 +186,12 @@ class _Places:
         return thing
 
 
-def _dtype_in(thing: Any) -> Any:
+def dtype_in(thing: Any) -> Any:
     """Of the first tensor of floating-point numbers."""
     if isinstance(thing, Tensor):
         return thing.dtype if thing.is_floating_point() else None
     parts = thing.values() if type(thing) is dict else thing if _is_list(thing) else ()
-    return next((d for part in parts if (d := _dtype_in(part)) is not None), None)
+    return next((d for part in parts if (d := dtype_in(part)) is not None), None)
 
 
 def _is_list(thing: Any) -> bool:

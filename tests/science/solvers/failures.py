@@ -115,6 +115,14 @@ for method in (
         ),
         NOT_A_NUMBER: lambda m=method, b=begin: optimize.root_scalar(nan, method=m, **b),
     }
+for name in ("bisect", "brentq", "brenth", "ridder", "toms748", "newton", "fsolve"):
+    solver = getattr(optimize, name)
+    start: tuple[float, ...] = (1.0,) if name in ("newton", "fsolve") else (-1.0, 2.0)
+    TABLE[name] = {
+        NO_ANSWER: lambda f=solver, s=start: f(apart, *s),
+        SINGULAR: lambda f=solver, s=start: back(f(lambda x, a=ZERO: (x - a) ** 3, *s)),
+        NOT_A_NUMBER: lambda f=solver, s=start: f(nan, *s),
+    }
 MINIMA = (
     None,
     "BFGS",

@@ -16,7 +16,11 @@ from .references import Case, Numbers, linear, newton, normal, rowed, slopes, st
 
 # Newton's method ends where rounding does: what is left is the condition of the equation.
 CASES: list[Case] = []
-NOT_SOLVERS = ("ConvergenceError", "OptimizeResult", "linprog", "milp")  # the last two are refused
+NOT_SOLVERS = (
+    *("ConvergenceError", "OptimizeResult", "linprog", "milp"),  # the last two are refused
+    *("Bounds", "LinearConstraint", "NonlinearConstraint"),
+)
+BRACKETS = ("bisect", "brentq", "brenth", "ridder", "toms748")
 
 
 def add(*args: Any, **kwargs: Any) -> None:
@@ -152,6 +156,43 @@ for method in ("brentq", "bisect", "ridder", "toms748", "newton", "halley", "sec
             at,
             scaled=bool(name),
         )
+
+
+for name, thermal, at in (("", 0.5, (2.0, 0.1, 5.0)), (" scaled", 0.025, (1e3, 1e-12, 5.0))):
+    near = 1.4 if not name else 0.55
+    for function in BRACKETS:
+        add(
+            function,
+            f"bracket{name}",
+            lambda p, function=function, near=near, thermal=thermal: getattr(optimize, function)(
+                lambda v: diode(ad, v, p, thermal), 0.0, 2 * near
+            ).reshape(1),
+            voltage(thermal, near),
+            at,
+            scaled=bool(name),
+        )
+    add(
+        "newton",
+        f"diode{name}",
+        lambda p, near=near, thermal=thermal: optimize.newton(
+            lambda v: diode(ad, v, p, thermal), near
+        ).reshape(1),
+        voltage(thermal, near),
+        at,
+        scaled=bool(name),
+    )
+for name, fun, start, at in (
+    ("circle", circle, [-1.8, 0.8], (1.3, 0.9)),
+    ("tank scaled", tank, [1.4e8, 0.7e-8], (1.0, 1e8, 1e-8)),
+):
+    add(
+        "fsolve",
+        name,
+        lambda p, fun=fun, start=start: optimize.fsolve(lambda x: fun(ad, x, p), start),
+        zero(fun, tuple(start)),
+        at,
+        scaled=name.endswith("scaled"),
+    )
 
 
 # --- minima ---------------------------------------------------------------------------------------
