@@ -148,7 +148,7 @@ def _in_bracket(
         return _bracketed(name, f, a, b, xtol, most)
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
-        x, steps = _bracketed(name, functions[0], *operands, xtol, most)
+        x, steps = _bracketed(name, functions[0], operands[0], operands[1], xtol, most)
         return [x, ad.tensor(steps)]
 
     x, steps = place.solved(solve, a, b)

@@ -349,3 +349,19 @@ def test_a_saddle_is_not_a_minimum() -> None:
             run(one)
     flat = minimize(lambda x: (x[0] - x[1]) ** 2, [1.0, 0.0]).x  # a valley is one
     ad.testing.assert_close(flat[0], flat[1])
+
+
+@pytest.mark.parametrize("method", ["BFGS", "CG"])
+def test_a_minimum_that_scipy_doubts_is_said_to_be_checked(method: str) -> None:
+    rng = np.random.default_rng({"BFGS": 1, "CG": 2}[method])
+    c, start = 10 * rng.normal(size=3), rng.normal(size=3)
+
+    def valley(x: Any, m: Any) -> Any:
+        return 1e3 * ((x - c) ** 2).sum() + 1e6 * m.cosh(0.3 * (x - c)).sum()
+
+    theirs = scipy_optimize.minimize(lambda x: valley(x, np), start, method=method)
+    assert (theirs.success, theirs.status) == (False, 2)  # of precision loss
+    ours = minimize(lambda x: valley(x, ad), start, method=method)
+    assert (ours.success, ours.status) == (True, 0)
+    assert ours.message == "The conditions of a minimum were checked, and hold."
+    np.testing.assert_allclose(ours.x, c, rtol=1e-12)
