@@ -353,15 +353,13 @@ def test_a_saddle_is_not_a_minimum() -> None:
 
 @pytest.mark.parametrize("method", ["BFGS", "CG"])
 def test_a_minimum_that_scipy_doubts_is_said_to_be_checked(method: str) -> None:
-    rng = np.random.default_rng({"BFGS": 1, "CG": 2}[method])
-    c, start = 10 * rng.normal(size=3), rng.normal(size=3)
-
     def valley(x: Any, m: Any) -> Any:
-        return 1e3 * ((x - c) ** 2).sum() + 1e6 * m.cosh(0.3 * (x - c)).sum()
+        return m.exp(x[0] / 3) - x[0] + m.exp(x[1] / 7) - x[1] + (x[0] - x[1]) ** 2 / 3
 
-    theirs = scipy_optimize.minimize(lambda x: valley(x, np), start, method=method)
+    asked: dict[str, Any] = {"method": method, "options": {"gtol": 1e-40}}
+    theirs = scipy_optimize.minimize(lambda x: valley(x, np), [0.0, 1.0], **asked)
     assert (theirs.success, theirs.status) == (False, 2)  # of precision loss
-    ours = minimize(lambda x: valley(x, ad), start, method=method)
+    ours = minimize(lambda x: valley(x, ad), [0.0, 1.0], **asked)
     assert (ours.success, ours.status) == (True, 0)
     assert ours.message == "The conditions of a minimum were checked, and hold."
-    np.testing.assert_allclose(ours.x, c, rtol=1e-12)
+    np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-5)
