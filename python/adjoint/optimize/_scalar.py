@@ -175,6 +175,7 @@ def _bracketed(
                 "  fix: a bracket with a change of sign between its ends; a root that f touches "
                 "without crossing has none, and no derivative"
             )
+        begun = ad.maximum(fa.abs(), fb.abs())
         c, fc, t = a, fa, ad.full_like(a, 0.5)
         for step in range(most):
             x = a + t * (b - a)
@@ -192,6 +193,13 @@ def _bracketed(
             near = (xtol or 0.0) + 2 * eps * best.abs() + 1e-300
             width = near / (b - a).abs().clamp(min=1e-300)
             if everywhere((width > 0.5) | (least == 0)):
+                if somewhere(least > begun):  # nothing that is continuous grows towards its root
+                    raise ConvergenceError(
+                        f"{name}() found a pole where f changes its sign, and no root: f is "
+                        f"{largest(least)} at {largest(best)}, more than at the ends of the "
+                        "bracket\n  fix: a bracket without the pole",
+                        OptimizeResult(root=best, converged=False, iterations=step + 1),
+                    )
                 return best, step + 1
             xi, phi = (a - b) / _nonzero(c - b), (fa - fb) / _nonzero(fc - fb)
             trusted = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)

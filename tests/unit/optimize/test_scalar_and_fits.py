@@ -102,6 +102,12 @@ def test_fits_between_bounds():
         (lambda: root_scalar(ad.log, bracket=(-1, 1)), ValueError, "not finite"),
         (lambda: root_scalar(lambda x: x), ValueError, "needs x0"),
         (lambda: root_scalar(lambda x: x, method="brentq"), ValueError, "needs a bracket"),
+        (
+            lambda: root_scalar(lambda x: 1 / (x - 1), bracket=(0, 3)),
+            ConvergenceError,
+            "a pole where f changes its sign",
+        ),
+        (lambda: root_scalar(ad.tan, bracket=(1, 2)), ConvergenceError, "a pole"),
         (lambda: root_scalar(lambda x: x, method="magic"), ValueError, "method is one of"),
         (
             lambda: root_scalar(lambda x: x - 1, bracket=(0, 3), maxiter=1),
