@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -62,6 +62,8 @@ class Rest:
         self._done, self._before = done, before
         self._place = place_of(loop.code, loop.line)
         self._known = False  # what the step gives
+        (item,) = left[self.count - 1 : self.count]
+        self._items = {k: v for k, v in _parts(loop.target, item) if k not in loop.used}
         self._lists = {k: now.values[k] for k in sorted(now.appended)}
         new = {k: held[before.appended[k] :] for k, held in self._lists.items()}
         self._outputs = [Form.of(some) for some in new.values()]
@@ -156,7 +158,8 @@ class Rest:
         self._mark(states if several else [])
         for k, column in both.items():  # one tensor in the loop, which gets one gradient
             carry[k] = columns[column][-1]
-        values, lists = self._values(carry), [*self._appended(columns), items]
+        values = {**self._items, **self._values(carry)}
+        lists = [*self._appended(columns), items]
         changed = [*self._changed.values()]
         tensors = [*zip(changed, carry[len(carry) - len(changed) :], strict=True)]
         tensors += [self._whole.to_write(k, t) for k, t in zip(self._written, written, strict=True)]
@@ -278,6 +281,15 @@ class Rest:
         for form in (*self._carried.values(), *self._outputs):
             for k in form.places:
                 form.leaves[k] = None
+
+
+def _parts(target: Any, item: Any) -> Iterator[tuple[str, int]]:
+    """The variables that become numbers of an item."""
+    if isinstance(target, tuple):
+        for name, part in zip(target, item, strict=True):
+            yield from _parts(name, part)
+    elif type(item) is int:
+        yield target, item
 
 
 def _is_plain(t: Tensor) -> bool:

@@ -763,7 +763,7 @@ def late(*_):
 count = 30_000
 
 def function(a):
-    rows, was_late, x, out = [], 0, ad.zeros(()), ad.zeros(count)
+    rows, was_late, x, out, i = [], 0, ad.zeros(()), ad.zeros(count), -1
     try:
         for i in range(count):
             x += 1
@@ -772,6 +772,7 @@ def function(a):
             out[i] = a
     except Late:
         was_late = 1
+        assert i + 1 - len(rows) in (0, 1), (i, len(rows))
     return a, len(rows), was_late, x, out
 
 signal.signal(signal.SIGALRM, late)

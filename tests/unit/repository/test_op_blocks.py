@@ -145,6 +145,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     "_missing_text.py": ("lu_solve", "a name that PyTorch had at its top level"),
     "cli/scan.py": ("dist", "a folder"),
     "distributed/_stores.py": ("add", "a method of stores"),
+    "external/_raw_memory.py": ("as_strided view", "names of NumPy's"),
     "graph/stepping/_terminal.py": ("norm zero", "commands of the prompt"),
     "integrate/_gradients.py": ("all", "a value of `memory`"),
     "integrate/_sde.py": ("diagonal", "a kind of noise"),
