@@ -20,6 +20,7 @@ from ._difference_tally import count_differences
 from ._directional import CENTRAL, common_size, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
+from ._extrema import EXTREMUM, right_at_extremum
 from ._jacobians import Jacobian, undefined
 from ._method import Method, Stencil
 from ._point import Move, Point
@@ -207,7 +208,7 @@ class Plan:
                 return settled
             self.verified.add("noisy")
         agrees, seen = pair_agrees(point, steps, method, found, method.seed)
-        if rough:
+        if rough and not self._right(point, steps, found).all():
             warn_of_digits(point, steps.rounding)
         if agrees:
             self.verified.add(kind)
@@ -226,7 +227,7 @@ class Plan:
         if chosen and not rough:
             steps.suit = False
             found, unsettled, _ = settle(point, steps, pattern)
-            warn_unsettled(point, unsettled)
+            self._tell_unsettled(point, steps, found, unsettled)
             if kind:
                 _, seen = pair_agrees(point, steps, method, found, method.seed)
         if kind and seen is not None and not unsettled:  # else it is a jump that is seen
@@ -241,7 +242,7 @@ class Plan:
             return found
         steps.suit = False
         made, unsettled = mended(point, steps, pattern, found, self.bends)
-        warn_unsettled(point, unsettled)
+        self._tell_unsettled(point, steps, made, unsettled)
         return made
 
     def _rough(
@@ -253,9 +254,25 @@ class Plan:
         if close:  # a jump nearby, which short steps do not reach
             forget(self, point, steps)
             return settled
+        if self._right(point, steps, found).all():
+            forget(self, point, steps)  # what looks rough here is not elsewhere
+            return found
         self.verified.add("few digits")
         warn_of_digits(point, noise)
         return found
+
+    def _right(self, point: Point, steps: Steps, found: Jacobian) -> Any:
+        """Which outputs are next to an extremum, and have the right derivatives."""
+        v = random_direction(steps, np.random.default_rng(self.method.seed))
+        return right_at_extremum(point, steps, v, found.push(v))
+
+    def _tell_unsettled(
+        self, point: Point, steps: Steps, found: Jacobian, unsettled: list[tuple[int, int]]
+    ) -> None:
+        """Warn of what has not settled, but for slopes that are next to nothing as they should."""
+        if unsettled:
+            right = self._right(point, steps, found)
+            warn_unsettled(point, [entry for entry in unsettled if not right[entry[0]]])
 
     def _chooses(self, steps: Steps) -> bool:
         """Whether steps are chosen here, and not by the user or by a rule."""
@@ -316,6 +333,9 @@ class Plan:
         found = directional(point, steps.together(), v, bends)
         told = not self.verifies or self.noise is not None
         if not told and self._chooses(steps) and has_few_digits(point, steps.rounding):
+            if v.any() and right_at_extremum(point, steps, v, found).all():
+                forget(self, point, steps)  # what looks rough here is not elsewhere
+                return found
             self.verified.add("few digits")
             warn_of_digits(point, steps.rounding)
         if self._push_agrees(point, steps, v, found, bends=bends):
@@ -325,7 +345,8 @@ class Plan:
         bends.clear()
         again = directional(point, steps.together(), v, bends)
         if not self._push_agrees(point, steps, v, again, True, bends):
-            warn_of_direction(point)
+            if not right_at_extremum(point, steps, v, again).all():
+                warn_of_direction(point)
             return again
         return self._straight_along(point, steps, v, again, bends)
 
@@ -338,7 +359,7 @@ class Plan:
         if self.noise is None and v.any():
             look_for_loss_along(point, steps, v, common_size(steps.together(), v), found)
         made, settled = mended_along(point, steps, v, found, bends)
-        if not settled:
+        if not settled and not right_at_extremum(point, steps, v, made).all():
             warn_of_direction(point)
         return made
 
@@ -499,6 +520,7 @@ class Plan:
         if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
             more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
             more += 2 * PAIR  # where derivatives are lost in rounding
+            more += 2 * EXTREMUM  # before a warning
             more += settling(self.noise or _FLOAT64) * moved + PAIR * (4 if claimed else 1)
             more += PAIR * moved  # much shorter ones, where second differences are large
         if isinstance(method, Stencil):
