@@ -26,25 +26,31 @@ _LENGTHS = 10.0 ** (-np.arange(1, 9) / 2)
 _RUN = 4  # lengths in a row at which the function has to be seen to be a parabola
 _ALIKE = 0.2  # how far second differences over the square of the step may be apart
 _SEEN = 16.0  # roundings
-_PART = 0.1  # times noise**(1/4), of the slope at the end of the longest step of a run
+_PART = 0.015  # times noise**(1/5), of the slope at the end of the longest step of a run
 _FLAT = 1.0  # of the same: a slope that is no larger is one next to an extremum
 EXTREMUM = 4 * len(_LENGTHS)  # evaluations, at most
 
 
-def right_at_extremum(point: Point, steps: Steps, v: Any, found: Any) -> Any:
+def right_at_extremum(
+    point: Point, steps: Steps, v: Any, found: Any, beyond: bool
+) -> tuple[Any, Any]:
     """Which outputs are next to an extremum along ``v``, and have the slope ``found`` there.
 
-    Outputs that no step moves count as well, if their slope is zero.
+    Outputs that no step moves count as well, if their slope is zero. And how far each input may
+    move there, where that is farther than its magnitude (it is looked so far only if ``beyond``);
+    else None.
     """
     right = np.zeros(point.outputs.size, bool)
-    for direction, factor in _directions(steps, v):
+    for direction, factor in _directions(steps, v, beyond):
         right |= _right(point, steps, direction, factor * found)
+        if right.all() and (np.abs(direction) > steps.scale).any():
+            return right, np.abs(direction) * _LENGTHS[_RUN - 1]
         if right.all():
             break
-    return right
+    return right, None
 
 
-def _directions(steps: Steps, v: Any) -> Iterator[tuple[Any, float]]:
+def _directions(steps: Steps, v: Any, beyond: bool) -> Iterator[tuple[Any, float]]:
     """The direction by the magnitudes of the inputs; the same as if 1.0 were among small ones."""
     used = (v != 0) & (steps.scale > 0)
     if not used.any() or not np.isfinite(v).all():
@@ -52,7 +58,7 @@ def _directions(steps: Steps, v: Any) -> Iterator[tuple[Any, float]]:
     factor = float(np.min(steps.scale[used] / np.abs(v[used])))
     yield factor * v, factor
     longest = float(np.max(np.abs(factor * v)))
-    if longest < 1 and steps.free[used].all():
+    if beyond and longest < 1 and steps.free[used].all():
         yield factor / longest * v, factor / longest
 
 
@@ -71,7 +77,7 @@ def _right(point: Point, steps: Steps, v: Any, found: Any) -> Any:
             later = slopes[k + 1 : k + _RUN]
             without_cubes = later[1:] + (later[1:] - later[:-1]) / 9  # by the root of ten apart
             slope = without_cubes[-1]
-            allowed = _PART * steps.noise**0.25 * size
+            allowed = _PART * steps.noise**0.2 * size
             near = (np.abs(found - without_cubes) <= allowed).all(axis=0)
             right |= parabola & near & (np.abs(slope) <= _FLAT * size)
     return right

@@ -103,6 +103,8 @@ class Plan:
         self.reuses = False  # whether the function returns the same memory in each call
         self.tangents_differenced = False  # of a function whose vjp is given
         self.bends: Bends | None = None  # of the Jacobian that is being made
+        self._bent_at: Any = None  # the last input with second derivatives by other steps than:
+        self.bowl: Any = None  # an input, and how far it may move next to the extremum there
         self._pattern: Any = None
 
     def generator(self) -> Any:
@@ -264,7 +266,16 @@ class Plan:
     def _right(self, point: Point, steps: Steps, found: Jacobian) -> Any:
         """Which outputs are next to an extremum, and have the right derivatives."""
         v = random_direction(steps, np.random.default_rng(self.method.seed))
-        return right_at_extremum(point, steps, v, found.push(v))
+        return self._right_along(point, steps, v, found.push(v))
+
+    def _right_along(self, point: Point, steps: Steps, v: Any, found: Any) -> Any:
+        """The same of a product with a direction."""
+        # What second derivatives by short steps made of this input is not called right.
+        beyond = self._bent_at is None or not np.array_equal(self._bent_at, point.x)
+        right, far = right_at_extremum(point, steps, v, found, beyond)
+        if far is not None:
+            self.bowl = point.x.copy(), far
+        return right
 
     def _tell_unsettled(
         self, point: Point, steps: Steps, found: Jacobian, unsettled: list[tuple[int, int]]
@@ -333,7 +344,7 @@ class Plan:
         found = directional(point, steps.together(), v, bends)
         told = not self.verifies or self.noise is not None
         if not told and self._chooses(steps) and has_few_digits(point, steps.rounding):
-            if v.any() and right_at_extremum(point, steps, v, found).all():
+            if v.any() and self._right_along(point, steps, v, found).all():
                 forget(self, point, steps)  # what looks rough here is not elsewhere
                 return found
             self.verified.add("few digits")
@@ -345,7 +356,7 @@ class Plan:
         bends.clear()
         again = directional(point, steps.together(), v, bends)
         if not self._push_agrees(point, steps, v, again, True, bends):
-            if not right_at_extremum(point, steps, v, again).all():
+            if not self._right_along(point, steps, v, again).all():
                 warn_of_direction(point)
             return again
         return self._straight_along(point, steps, v, again, bends)
@@ -359,7 +370,7 @@ class Plan:
         if self.noise is None and v.any():
             look_for_loss_along(point, steps, v, common_size(steps.together(), v), found)
         made, settled = mended_along(point, steps, v, found, bends)
-        if not settled and not right_at_extremum(point, steps, v, made).all():
+        if not settled and not self._right_along(point, steps, v, made).all():
             warn_of_direction(point)
         return made
 
@@ -434,6 +445,11 @@ class Plan:
             length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
         else:
             length = np.fmin(length, 1.0)
+        if self.bowl is not None and np.array_equal(self.bowl[0], point.x):
+            # Second differences over the magnitudes of the inputs would be lost in rounding.
+            length = np.fmax(length, self.bowl[1] / steps.scale)
+        else:
+            self._bent_at = point.x.copy()
         found = Curvature(point, steps, length, pattern, self.method.seed)
         # A number of Python's that is made of float32 has no more digits than these.
         made = SecondDerivatives(found, accuracy(max(steps.noise, noise, *found.given)))
