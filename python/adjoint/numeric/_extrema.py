@@ -42,9 +42,10 @@ def right_at_extremum(
     """
     right = np.zeros(point.outputs.size, bool)
     for direction, factor in _directions(steps, v, beyond):
-        right |= _right(point, steps, direction, factor * found)
+        here, length = _right(point, steps, direction, factor * found)
+        right |= here
         if right.all() and (np.abs(direction) > steps.scale).any():
-            return right, np.abs(direction) * _LENGTHS[_RUN - 1]
+            return right, np.abs(direction) * length
         if right.all():
             break
     return right, None
@@ -62,10 +63,12 @@ def _directions(steps: Steps, v: Any, beyond: bool) -> Iterator[tuple[Any, float
         yield factor / longest * v, factor / longest
 
 
-def _right(point: Point, steps: Steps, v: Any, found: Any) -> Any:
+def _right(point: Point, steps: Steps, v: Any, found: Any) -> tuple[Any, float]:
+    """Which outputs have the slope ``found``; the length over which all of these are parabolas."""
     slopes, bends, seen = _parabolas(point, steps, v)
     still = np.isnan(slopes) | ((slopes == 0) & (bends == 0))
     right = still.all(axis=0) & (np.isfinite(slopes).sum(axis=0) >= _RUN) & (found == 0)
+    length = np.full(right.shape, np.nan)
     with np.errstate(all="ignore"):
         for k in range(len(_LENGTHS) - _RUN + 1):
             run = bends[k : k + _RUN]
@@ -79,8 +82,10 @@ def _right(point: Point, steps: Steps, v: Any, found: Any) -> Any:
             slope = without_cubes[-1]
             allowed = _PART * steps.noise**0.2 * size
             near = (np.abs(found - without_cubes) <= allowed).all(axis=0)
-            right |= parabola & near & (np.abs(slope) <= _FLAT * size)
-    return right
+            mine = parabola & near & (np.abs(slope) <= _FLAT * size)
+            length = np.where(mine, np.fmax(length, _LENGTHS[k]), length)
+            right |= mine
+    return right, float(np.nanmin(length)) if np.isfinite(length).any() else 0.0
 
 
 def _parabolas(point: Point, steps: Steps, v: Any) -> tuple[Any, Any, Any]:
