@@ -73,6 +73,8 @@ class Step(FirstCall, StepForms):
         self._flags: dict[Flags, list[bool]] = {}
         self._forms: dict[Any, Backward] = {}
         self._by = self.by = differentiated(self._known) if _core.is_grad_enabled() else []
+        # Where they are in the graph now: one may be changed in place later, and be elsewhere then.
+        self._edges = [get_gradient_edge(self._known[k]) for k in self._by]
         self.differentiable = made.differentiable
         if self._by:
             self._placeholders = [_core.ones_like(t) for t in self._outputs()]
@@ -215,8 +217,8 @@ class Step(FirstCall, StepForms):
 
     def _walk_from(self, source: int) -> frozenset[int]:
         ends: dict[Any, set[int]] = {}
-        for k in self._by:
-            ends.setdefault(_node_of(self._known[k]), set()).add(k)
+        for k, edge in zip(self._by, self._edges, strict=True):
+            ends.setdefault(edge.node, set()).add(k)
         return _ends_of(self.results[source], ends)
 
     # -- backward ----------------------------------------------------------------------------------
@@ -281,7 +283,7 @@ class Step(FirstCall, StepForms):
         recording = self._recording
         pairs = [
             *zip(self._outputs(), self._placeholders, outputs, strict=True),
-            *zip((self._known[k] for k in self._by), self._sums, sums, strict=True),
+            *zip(self._edges, self._sums, sums, strict=True),
         ]
         asked = [(t, g) for t, g, there in pairs if there]
         token = placeholder_pass.set(True)
@@ -293,7 +295,7 @@ class Step(FirstCall, StepForms):
             with numbers:
                 found = gradients(
                     [t for t, _ in asked],
-                    [self._known[k] for k in self._by],
+                    self._edges,
                     [g for _, g in asked],
                     retain_graph=True,
                     allow_unused=True,
@@ -327,10 +329,6 @@ class Step(FirstCall, StepForms):
             places = self._places_of(values.held())
             return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
-
-
-def _node_of(t: Tensor) -> Any:
-    return t.grad_fn if t.grad_fn is not None else get_gradient_edge(t).node
 
 
 def _ends_of(t: Tensor, ends: Mapping[Any, set[int]]) -> frozenset[int]:
