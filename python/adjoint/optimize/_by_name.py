@@ -130,7 +130,8 @@ def newton(
     args
         Further arguments: a tuple, or one.
     tol
-        The length of the last step, relative to 1 + |x|; to rounding where it is not given.
+        The length of the last step, relative to one more than the size of ``x``; to rounding where
+        it is not given.
     maxiter
         How many steps at most.
     rtol
